@@ -387,4 +387,13 @@ fn labels_lie_below_their_image() {
         "0.4"
     );
     assert!(!chunks(&references, &format!("{place}/0")).is_empty());
+    let all = document(&references, ".zmetadata")["metadata"].clone();
+    let documents = references.as_object().unwrap().iter();
+    let documents = documents.filter(|(key, text)| text.is_string() && *key != ".zmetadata");
+    let mut count = 0;
+    for (key, _) in documents {
+        assert_eq!(all[key], document(&references, key), "{key}");
+        count += 1;
+    }
+    assert_eq!(all.as_object().unwrap().len(), count);
 }

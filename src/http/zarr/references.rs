@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use voltile_base::name::Name;
 use voltile_base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
 use voltile_hdf5::store::Location;
@@ -100,10 +100,11 @@ pub fn write(
         prefix,
         out,
         is_begun: false,
+        metadata: Map::new(),
     };
     references.multiscale("", &image.multiscale(), ome::image(image, ZarrVersion::V04))?;
     if let Ok(labels) = ome::labels(image) {
-        references.group(&format!("{LABELS}/"), &labels)?;
+        references.group(&format!("{LABELS}/"), labels)?;
     }
     for (name, arrays) in image
         .labels()
@@ -112,6 +113,8 @@ pub fn write(
         let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
         references.multiscale(&format!("{LABELS}/{name}/"), &arrays, attributes)?;
     }
+    let metadata = v2::consolidation(&references.metadata);
+    references.entry(".zmetadata", &metadata.to_string())?;
     Ok(references.out.write_all(b"}}\n")?)
 }
 
@@ -122,6 +125,8 @@ struct References<'a> {
     out: &'a mut dyn Write,
     /// Whether a key has been written.
     is_begun: bool,
+    /// The documents so far, by key: zarr-python finds labels in the list of all documents.
+    metadata: Map<String, Value>,
 }
 
 impl References<'_> {
@@ -137,10 +142,17 @@ impl References<'_> {
         Ok(serde_json::to_writer(&mut *self.out, value)?)
     }
 
-    /// The documents of a group. Documents are texts in the document with the references.
-    fn group(&mut self, place: &str, attributes: &Value) -> io::Result<()> {
-        self.entry(&format!("{place}.zgroup"), &v2::group().to_string())?;
-        self.entry(&format!("{place}.zattrs"), &attributes.to_string())
+    /// A document, which is a text in the document with the references.
+    fn document(&mut self, key: String, document: Value) -> io::Result<()> {
+        self.entry(&key, &document.to_string())?;
+        self.metadata.insert(key, document);
+        Ok(())
+    }
+
+    /// The documents of a group.
+    fn group(&mut self, place: &str, attributes: Value) -> io::Result<()> {
+        self.document(format!("{place}.zgroup"), v2::group())?;
+        self.document(format!("{place}.zattrs"), attributes)
     }
 
     /// A multiscale group and the arrays of its stored levels.
@@ -162,7 +174,7 @@ impl References<'_> {
                 })
             });
         }
-        self.group(place, &attributes)?;
+        self.group(place, attributes)?;
         for (level, channels) in &stored {
             self.array(
                 &format!("{place}{}/", level.level.number()),
@@ -195,11 +207,9 @@ impl References<'_> {
                 let unmapped = |problem: &str| NoReferences::unmapped(part.dataset, problem);
                 match &array {
                     None => {
-                        self.entry(&format!("{place}.zarray"), &own.to_string())?;
-                        self.entry(
-                            &format!("{place}.zattrs"),
-                            &v2::array_attributes(arrays).to_string(),
-                        )?;
+                        self.document(format!("{place}.zarray"), own.clone())?;
+                        let attributes = v2::array_attributes(arrays);
+                        self.document(format!("{place}.zattrs"), attributes)?;
                         array = Some(own);
                     }
                     Some(first) if *first == own => {}

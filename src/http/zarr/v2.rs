@@ -129,7 +129,12 @@ fn consolidated(image: &ZarrImage) -> Result<Value, NotFound> {
             &arrays,
         );
     }
-    Ok(json!({"zarr_consolidated_format": 1, "metadata": metadata}))
+    Ok(consolidation(&metadata))
+}
+
+/// The document of all documents, given by key.
+pub(super) fn consolidation(metadata: &Map<String, Value>) -> Value {
+    json!({"zarr_consolidated_format": 1, "metadata": metadata})
 }
 
 /// Adds the documents of a multiscale group and its arrays.
