@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use voltile_base::axes::AxisName;
@@ -79,6 +80,8 @@ pub struct Channel {
     pub(super) window: ChannelWindow,
     /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
+    /// Whether a sample could not be taken.
+    pub(super) unsampled: AtomicBool,
     /// Detects changes of its files.
     pub(super) watch: Arc<FileWatch>,
     /// The table with names and properties of its labels.
@@ -194,6 +197,7 @@ impl Channel {
             has_gaps: levels.has_gaps,
             names,
             surveyed: OnceLock::new(),
+            unsampled: AtomicBool::new(false),
             watch: Arc::new(FileWatch::over(files)),
         }
     }
@@ -301,6 +305,11 @@ impl Channel {
     /// The number of its voxels as a power of two, rounded down.
     fn magnitude(&self) -> Option<u32> {
         (self.size().volume() * self.times).checked_ilog2()
+    }
+
+    /// Notes that no sample could be taken. Returns true the first time.
+    pub fn note_unsampled(&self) -> bool {
+        !self.unsampled.swap(true, Ordering::Relaxed)
     }
 
     /// Whether its voxels are bytes that are shown as stored unless they cover little of their

@@ -103,6 +103,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         labels_because: _,
         place: _,
         surveyed: _,
+        unsampled: _,
         watch: _,
         // Documents that depend on it are revalidated at each use.
         names: _,

@@ -137,6 +137,8 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
         }
         // Logged once for all channels and tiles.
         Err(ReadError::Unresponsive(_)) => {}
+        // It is tried again for each document and tile that needs the sample.
+        Err(_) if !channel.note_unsampled() => {}
         // The tiles of bytes report the problem by themselves.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");
