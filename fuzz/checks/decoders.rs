@@ -91,7 +91,10 @@ pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(data);
     let (size, wanted) = sizes(&mut input);
     let (name, spec) = (filter.name, spec(filter, &mut input));
-    let pipeline = Pipeline::new(std::slice::from_ref(&spec))?;
+    let pipeline = Pipeline::new(std::slice::from_ref(&spec));
+    if !pipeline.is_complete() {
+        return None;
+    }
     let decoded = checked(&pipeline, input.0, 0, size, wanted);
     match Reference::named(name) {
         Reference::Decode(decode) => {
@@ -131,9 +134,7 @@ fn several(data: &[u8]) {
             spec(filter, &mut input)
         })
         .collect();
-    if let Some(pipeline) = Pipeline::new(&filters) {
-        checked(&pipeline, input.0, mask, size, wanted);
-    }
+    checked(&Pipeline::new(&filters), input.0, mask, size, wanted);
 }
 
 /// Decodes a chunk, whole and in part, and checks that the results agree.

@@ -330,11 +330,35 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
         200,
         "other channels are served"
     );
+    for notice in [
+        "error      filter: /filter is stored with the filter B3D (number 32016)",
+        "error      codec: /codec is stored with the filter blosc with codec 33, which",
+    ] {
+        assert!(inspected.out.contains(notice), "{}", inspected.out);
+    }
+    server.expect_error("a tile could not be rendered: /codec in");
+    let codec = server.tile("missing/codec/xy/0/0_0_0.png");
+    assert_eq!(codec.status, 500);
     assert!(
-        inspected
-            .out
-            .contains("error      filter: /filter is stored with the filter B3D (number 32016)"),
+        codec.text().contains("filter blosc with codec 33") && !codec.text().contains("damaged"),
         "{}",
+        codec.text()
+    );
+    for _ in 0..3 {
+        server.json("/datasets/missing.json");
+    }
+    let log = server.log();
+    let unsampled = log.lines().filter(|line| {
+        line.contains("no sample could be taken") && line.contains("channel=filter")
+    });
+    assert_eq!(unsampled.count(), 1, "{log}");
+    let attributes = server.json("/zarr/0.4/missing.ome.zarr/.zattrs");
+    let offered = attributes["omero"]["channels"].as_array().unwrap();
+    let offered: Vec<_> = offered.iter().map(|channel| &channel["label"]).collect();
+    assert_eq!(offered, ["external", "good", "skipped"]);
+    assert!(
+        !inspected.out.contains("/skipped is stored"),
+        "all chunks of it skip the filter: {}",
         inspected.out
     );
 }

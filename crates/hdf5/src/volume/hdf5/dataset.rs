@@ -96,7 +96,7 @@ pub struct StoredDataset {
     gaps: Vec<[Stripes; RANK]>,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
-    /// The decoder of these filters; `None` if voltile does not support all of them.
+    /// The decoder of these filters; `None` if only the library supports all of them.
     pub(super) pipeline: Option<Pipeline>,
     /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
@@ -241,6 +241,10 @@ impl StoredDataset {
         let creation = handle.dcpl()?;
         let storage = storage(handle, &creation)?;
         let filters = library::filters(&creation)?;
+        // Plugins of the library may decode what is not decoded here.
+        let pipeline = Some(Pipeline::new(&filters)).filter(|pipeline| {
+            pipeline.is_complete() || filters.iter().any(|filter| !filter.available)
+        });
         let edges_are_plain = matches!(storage, Storage::Chunked { .. })
             && library::edge_chunks_are_plain(&creation)?;
         let Audited {
@@ -273,7 +277,7 @@ impl StoredDataset {
             shape,
             stored,
             storage,
-            pipeline: Pipeline::new(&filters),
+            pipeline,
             filters,
             id,
             lasting,
@@ -324,9 +328,14 @@ impl StoredDataset {
     }
 
     /// The names of the filters that cannot be decoded here. Reading their chunks is an error.
-    pub fn missing_filters(&self) -> Vec<String> {
-        if self.is_decoded_directly() {
-            return Vec::new();
+    /// Decodes a chunk if only that tells.
+    fn missing_filters(&self) -> Vec<String> {
+        if let Some(pipeline) = self.direct_pipeline() {
+            return match self.try_chunk(pipeline) {
+                Err(ReadError::MissingFilter { filter, .. }) => vec![filter],
+                // Other errors are reported when voxels are read.
+                _ => Vec::new(),
+            };
         }
         self.filters
             .iter()
@@ -335,8 +344,9 @@ impl StoredDataset {
             .collect()
     }
 
-    /// Describes its storage, for people.
+    /// Describes its storage, for people. May decode a chunk.
     pub fn describe(&self) -> StorageDescription {
+        let missing_filters = self.missing_filters();
         let (layout, chunk) = match &self.storage {
             Storage::Chunked { chunk } => ("chunked", Some(chunk.clone())),
             Storage::Contiguous { .. } => ("contiguous", None),
@@ -349,9 +359,12 @@ impl StoredDataset {
             shape: self.shape.clone(),
             chunk,
             filters: self.filters.iter().map(filters::describe).collect(),
-            missing_filters: self.missing_filters(),
-            decoded_in_parallel: self.is_decoded_directly(),
-            reading: self.reading(),
+            decoded_in_parallel: missing_filters.is_empty() && self.is_decoded_directly(),
+            reading: match missing_filters.first() {
+                Some(filter) => format!("nowhere: this build cannot decode {filter}"),
+                None => self.reading(),
+            },
+            missing_filters,
         }
     }
 

@@ -31,7 +31,7 @@ mod zstd;
 use std::borrow::Cow;
 
 pub(super) use self::decoder::Broken;
-pub(in crate::volume::hdf5::filters) use self::decoder::{Bytes, Decoder, compressed};
+pub(in crate::volume::hdf5::filters) use self::decoder::{Bytes, Cause, Decoder, compressed};
 use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
 
@@ -50,16 +50,21 @@ pub(super) enum DecodeError {
 }
 
 impl DecodeError {
-    /// Whether the stream is well-formed but its checksum or length is wrong: a prefix of the chunk
-    /// cannot be trusted.
-    pub(super) fn is_corrupt(&self) -> bool {
-        matches!(
-            self,
-            DecodeError::Broken {
-                problem: Broken { corrupt: true, .. },
-                ..
-            }
-        )
+    /// The error of reading a chunk. `place` is the file and the dataset.
+    pub(super) fn at(self, place: String, chunk: &str) -> ReadError {
+        let cause = match &self {
+            DecodeError::Broken { problem, .. } => problem.cause,
+            DecodeError::Length { .. } => Cause::Malformed,
+        };
+        let problem = format!("chunk {chunk}: {self}");
+        match (cause, self) {
+            (Cause::Corrupt, _) => ReadError::Corrupt { place, problem },
+            (Cause::Unsupported, DecodeError::Broken { problem, .. }) => ReadError::MissingFilter {
+                place,
+                filter: problem.to_string(),
+            },
+            _ => ReadError::Damaged { place, problem },
+        }
     }
 }
 
@@ -168,6 +173,16 @@ impl Decoder for PlainCompressor {
     }
 }
 
+/// The decoder of a filter that is not decoded here, with its description.
+#[derive(Debug)]
+struct Undecodable(String);
+
+impl Decoder for Undecodable {
+    fn decode(&self, _bytes: &[u8], _limit: usize) -> Result<Vec<u8>, Broken> {
+        Err(Broken::unsupported(self.0.clone()))
+    }
+}
+
 /// The decoder of filters that round values when they are written, which nothing undoes.
 #[derive(Debug)]
 struct Rounded;
@@ -223,44 +238,65 @@ pub fn decode_chunk(
     stored: &[u8],
     size: usize,
 ) -> Result<Vec<u8>, ReadError> {
-    let place = "a chunk in memory";
-    let Some(pipeline) = Pipeline::new(filters) else {
-        let names: Vec<String> = filters.iter().map(describe).collect();
-        let filter = names.join(" with ");
-        return Err(ReadError::MissingFilter {
-            place: place.to_owned(),
-            filter,
-        });
-    };
-    let decoded = pipeline.decode(stored, 0, size, size);
-    decoded.map_err(|e| ReadError::damaged(place, e.to_string()))
+    Pipeline::new(filters)
+        .decode(stored, 0, size, size)
+        .map_err(|error| error.at("a chunk in memory".to_owned(), "0"))
 }
 
-/// The filters of a dataset in the order in which they were applied, all of them supported here.
+/// The filters of a dataset in the order in which they were applied.
 #[derive(Debug)]
-pub(super) struct Pipeline(Vec<(&'static SupportedFilter, Box<dyn Decoder>)>);
+pub(super) struct Pipeline(Vec<Stage>);
+
+#[derive(Debug)]
+struct Stage {
+    /// The filter's registered number.
+    id: i32,
+    name: &'static str,
+    is_decoded: bool,
+    decoder: Box<dyn Decoder>,
+}
+
+impl Stage {
+    fn new(spec: &FilterSpec) -> Self {
+        let filter = FILTERS.iter().find(|filter| filter.id == spec.id);
+        let decoder = filter.and_then(|filter| (filter.parse)(&spec.values));
+        Stage {
+            id: spec.id,
+            name: filter.map_or("unknown", |filter| filter.name),
+            is_decoded: decoder.is_some(),
+            decoder: decoder.unwrap_or_else(|| Box::new(Undecodable(describe(spec)))),
+        }
+    }
+}
 
 impl Pipeline {
-    /// Parses the filters of a dataset; `None` if any of them is not supported here.
-    pub(super) fn new(filters: &[FilterSpec]) -> Option<Self> {
-        let mut stages = Vec::with_capacity(filters.len());
-        for spec in filters {
-            let filter = FILTERS.iter().find(|filter| filter.id == spec.id)?;
-            stages.push((filter, (filter.parse)(&spec.values)?));
-        }
-        Some(Pipeline(stages))
+    /// Parses the filters of a dataset.
+    pub(super) fn new(filters: &[FilterSpec]) -> Self {
+        Pipeline(filters.iter().map(Stage::new).collect())
+    }
+
+    /// Whether all filters and their parameters are supported here.
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.iter().all(|stage| stage.is_decoded)
+    }
+
+    /// Whether only a chunk tells whether it can be decoded: by what its mask skips, or by the
+    /// codecs of blosc.
+    pub(super) fn must_be_tried(&self) -> bool {
+        let is_blosc = |stage: &Stage| stage.name.starts_with("blosc");
+        !self.is_complete() || self.0.iter().any(is_blosc)
     }
 
     /// Whether deflate is the only filter.
     pub(super) fn is_deflate(&self) -> bool {
-        matches!(self.0.as_slice(), [(filter, _)] if filter.id == DEFLATE)
+        matches!(self.0.as_slice(), [stage] if stage.id == DEFLATE)
     }
 
     /// An upper bound for the stored length of a chunk of `size` decoded bytes.
     pub(super) fn most_stored(&self, size: usize) -> usize {
         self.0
             .iter()
-            .fold(size, |before, (_, decoder)| decoder.bound(before, size))
+            .fold(size, |before, stage| stage.decoder.bound(before, size))
     }
 
     /// Decodes one stored chunk of `size` decoded bytes: whole, or at least the first `wanted`
@@ -279,21 +315,22 @@ impl Pipeline {
         let mut used = Vec::with_capacity(self.0.len());
         let mut limit = size;
         let mut needed = wanted.min(size);
-        for (position, (filter, decoder)) in self.0.iter().enumerate() {
+        for (position, stage) in self.0.iter().enumerate() {
             if mask.checked_shr(position as u32).unwrap_or(0) & 1 == 0 {
-                used.push((filter, decoder, limit, needed));
-                needed = decoder.needed_for(needed, size);
-                limit = decoder.bound(limit, size);
+                used.push((stage, limit, needed));
+                needed = stage.decoder.needed_for(needed, size);
+                limit = stage.decoder.bound(limit, size);
             }
         }
         // Only a filter stops early: bytes that none was applied to must all be there.
         let enough = if used.is_empty() { size } else { wanted };
         let mut bytes = Cow::Borrowed(stored);
-        for (filter, decoder, limit, needed) in used.into_iter().rev() {
-            bytes = decoder
+        for (stage, limit, needed) in used.into_iter().rev() {
+            bytes = stage
+                .decoder
                 .decode_first(bytes, limit, needed)
                 .map_err(|problem| DecodeError::Broken {
-                    filter: filter.name,
+                    filter: stage.name,
                     problem,
                 })?;
         }

@@ -56,7 +56,7 @@ impl StoredDataset {
         self.direct_pipeline().is_some()
     }
 
-    fn direct_pipeline(&self) -> Option<&Pipeline> {
+    pub(super) fn direct_pipeline(&self) -> Option<&Pipeline> {
         let direct = self.is_in_chunks() && self.stored.plain;
         self.pipeline.as_ref().filter(|_| direct)
     }
@@ -234,6 +234,26 @@ impl StoredDataset {
         Err(self.damaged(&problem))
     }
 
+    /// Decodes one of the chunks that went through the most filters, if only that tells whether
+    /// they can be decoded.
+    pub(super) fn try_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
+        if !pipeline.must_be_tried() {
+            return Ok(());
+        }
+        let entries = self.entries()?.iter();
+        let Some(entry) = entries.min_by_key(|entry| entry.mask.count_ones()) else {
+            return Ok(());
+        };
+        let at = self.grid.numbered(entry.number);
+        self.ensure_possible(&at, *entry, pipeline)?;
+        let length = entry.length as usize;
+        let bytes = self
+            .file
+            .bytes
+            .fetch(entry.address, length, &self.place())?;
+        self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
+    }
+
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
     pub(super) fn decode(
         &self,
@@ -299,12 +319,7 @@ impl StoredDataset {
         }
         decoded.map_err(|error| {
             self.file.bytes.forget(&(entry.address..entry.end()));
-            let problem = format!("chunk {}: {error}", self.chunk_name(at));
-            let place = self.place();
-            match error.is_corrupt() {
-                true => ReadError::Corrupt { place, problem },
-                false => ReadError::Damaged { place, problem },
-            }
+            error.at(self.place(), &self.chunk_name(at))
         })
     }
 

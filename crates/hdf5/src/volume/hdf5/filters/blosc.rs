@@ -24,6 +24,15 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         return Err("it is longer than a chunk".into());
     }
     let mut out = vec![0; chunk.size];
+    decode_into(&chunk, &mut out)?;
+    Ok(out)
+}
+
+/// Decodes a chunk that must fill `out`.
+fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), Broken> {
+    if chunk.size != out.len() {
+        return Err(format!("it has {} bytes instead of {}", chunk.size, out.len()).into());
+    }
     let mut buffers = Buffers::default();
     for number in 0..chunk.blocks() {
         let (done, rest) = out.split_at_mut(number * chunk.block);
@@ -31,7 +40,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         let first = done.get(..length).unwrap_or_default();
         chunk.block(number, first, &mut buffers, &mut rest[..length])?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// A block between its filters.
@@ -134,7 +143,7 @@ impl BloscChunk<'_> {
                     Some(dictionary) if self.codec == Codec::Zstd => {
                         zstd::block_with(dictionary, stored, target)?;
                     }
-                    Some(_) => return Err("its dictionary is not one of zstd".into()),
+                    Some(_) => return Err(Broken::unsupported("blosc2 with a dictionary for lz4")),
                 }
             }
             Err(_) if self.is_second && length >= -255 && input.byte()? & 1 == 1 => {
@@ -223,6 +232,10 @@ mod tests {
         single.extend([0; 15]);
         single.extend([0x30, 1, 2]);
         assert_eq!(decode(&single, 6), Ok(vec![1, 2, 1, 2, 1, 2]));
+        let repeated = |value, sizes| decode(&header::of_repeated(value, sizes).unwrap(), 16);
+        assert_eq!(repeated(1, [2, 6, 4]), Ok(vec![0; 6]));
+        let nan = f64::NAN.to_le_bytes().repeat(2);
+        assert_eq!(repeated(2, [8, 16, 8]), Ok(nan));
         single[31] = 0x38;
         assert!(decode(&single, 6).is_err(), "lazy chunks are not decoded");
     }

@@ -8,35 +8,47 @@ use std::fmt;
 #[error("{problem}")]
 pub(in super::super) struct Broken {
     problem: Cow<'static, str>,
-    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix
-    /// would decode to wrong voxels without an error.
-    pub(super) corrupt: bool,
+    pub(super) cause: Cause,
+}
+
+/// The kinds of [`Broken`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The bytes are not what the filter writes.
+    Malformed,
+    /// The stream is well-formed but its checksum or length is wrong, so that a prefix would decode
+    /// to wrong voxels without an error.
+    Corrupt,
+    /// The filter, or a part of it that only the bytes name, is not decoded here; `problem` is its
+    /// name.
+    Unsupported,
 }
 
 impl Broken {
+    fn new(cause: Cause, problem: impl Into<Cow<'static, str>>) -> Self {
+        let problem = problem.into();
+        Broken { problem, cause }
+    }
+
     pub(super) fn corrupt(problem: &'static str) -> Self {
-        Broken {
-            problem: Cow::Borrowed(problem),
-            corrupt: true,
-        }
+        Self::new(Cause::Corrupt, problem)
+    }
+
+    /// The error of a filter that is not decoded here.
+    pub(super) fn unsupported(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Cause::Unsupported, name)
     }
 }
 
 impl From<&'static str> for Broken {
     fn from(problem: &'static str) -> Self {
-        Broken {
-            problem: Cow::Borrowed(problem),
-            corrupt: false,
-        }
+        Self::new(Cause::Malformed, problem)
     }
 }
 
 impl From<String> for Broken {
     fn from(problem: String) -> Self {
-        Broken {
-            problem: Cow::Owned(problem),
-            corrupt: false,
-        }
+        Self::new(Cause::Malformed, problem)
     }
 }
 

@@ -25,7 +25,7 @@ fn pipeline(filters: &[(i32, &[u32])]) -> Pipeline {
         .iter()
         .map(|(id, values)| filter(*id, values))
         .collect();
-    Pipeline::new(&filters).unwrap()
+    Pipeline::new(&filters)
 }
 
 /// The content of all fixtures: steps with occasional spikes.
@@ -232,10 +232,17 @@ fn no_filters_leave_a_chunk_alone_but_for_its_length() {
 }
 
 #[test]
-fn a_filter_that_is_not_known_leaves_all_to_the_library() {
-    let known = filter(1, &[4]);
+fn a_filter_that_is_not_known_is_an_error_only_for_chunks_that_it_was_applied_to() {
     let zfp = filter(32013, &[]);
-    assert!(Pipeline::new(&[known, zfp.clone()]).is_none());
+    let pipeline = Pipeline::new(&[filter(2, &[2]), zfp.clone()]);
+    assert!(!pipeline.is_complete());
+    assert_eq!(
+        pipeline.decode(&[1, 3, 2, 4], 2, 4, 4),
+        Ok(vec![1, 2, 3, 4])
+    );
+    let error = pipeline.decode(&[1, 3, 2, 4], 0, 4, 4).unwrap_err();
+    let error = error.at("a file".to_owned(), "[0]").to_string();
+    assert!(error.contains("filter zfp (number 32013)"), "{error}");
     assert_eq!(describe(&zfp), "zfp (number 32013)");
     assert_eq!(
         describe(&FilterSpec {

@@ -75,5 +75,7 @@ mod tests {
         assert_eq!(decode(&stored, 2 * text.len()).as_ref(), Ok(&text));
         assert!(decode(&stored, text.len() - 1).is_err());
         assert!(block(&stored, &mut vec![0; text.len() + 1]).is_err());
+        let twice = text.repeat(2);
+        assert_eq!(decode(&stored.repeat(2), twice.len()), Ok(twice));
     }
 }

@@ -36,7 +36,7 @@ impl Codec {
             Codec::Snappy if snappy(bytes, target)? == target.len() => {}
             Codec::Zlib | Codec::Snappy => return Err("a stream is too short".into()),
             Codec::Unknown(number) => {
-                return Err(format!("blosc's codec {number} is not decoded here").into());
+                return Err(Broken::unsupported(format!("blosc with codec {number}")));
             }
         }
         Ok(())

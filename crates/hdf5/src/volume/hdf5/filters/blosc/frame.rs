@@ -1,14 +1,17 @@
-//! blosc2 (filter 32026): a frame around one blosc2 chunk, often with multidimensional blocks.
+//! blosc2 (filter 32026): a frame around blosc2 chunks, nearly always one, often with
+//! multidimensional blocks.
 //!
 //! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd`
-//! gives the shape of the data and of its blocks. Then come the chunk and an index, itself a chunk,
-//! with the chunk's offset. See `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of
-//! c-blosc2. Frames are big-endian.
+//! gives the shape of the data, of its chunks and of their blocks. Then come the chunks and an
+//! index, itself a chunk, with the chunks' offsets. See `README_CFRAME_FORMAT.rst` and
+//! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
+
+use std::borrow::Cow;
 
 use super::super::cursor::Cursor;
 use super::super::{Broken, Decoder, compressed};
 use super::Buffers;
-use super::header::BloscChunk;
+use super::header::{self, BloscChunk};
 
 const MAGIC: &[u8] = b"b2frame\0";
 /// Offsets of fields in the frame's header.
@@ -19,11 +22,12 @@ mod place {
     pub const SIZE: usize = 30;
     pub const STORED_SIZE: usize = 39;
     pub const ELEMENT: usize = 48;
+    pub const CHUNK: usize = 58;
     pub const METALAYERS: usize = 87;
 }
 const MAX_DIMENSIONS: usize = 8;
 
-/// Decodes the only chunk of a frame.
+/// Decodes the chunks of a frame.
 #[derive(Debug)]
 pub(in super::super) struct Frame;
 
@@ -40,19 +44,37 @@ impl Decoder for Frame {
             .get(..header_length)
             .ok_or("its header ends too early")?;
         let element = cursor(header, place::ELEMENT)?.size_be()?;
-        let blocks = BlockGrid::find(header, element)?;
-        let size = match &blocks {
-            Some(blocks) => blocks.bytes(),
+        let grid = BlockGrid::find(header, element)?;
+        let size = match &grid {
+            Some(grid) => product(grid.shape.iter().copied().chain([element])),
             None => Some(cursor(header, place::SIZE)?.long_size_be()?),
         };
         let size = size
             .filter(|size| *size <= limit)
             .ok_or("it is longer than a chunk")?;
-        match (chunk(bytes, header_length)?, blocks) {
-            (None, _) => Ok(vec![0; size]),
-            (Some(chunk), None) => super::decode(chunk, size),
-            (Some(chunk), Some(blocks)) => blocks.decode(&BloscChunk::parse(chunk)?, size),
+        let mut out = vec![0; size];
+        let Some(grid) = grid else {
+            let chunk_bytes = cursor(header, place::CHUNK)?
+                .size_be()?
+                .clamp(1, size.max(1));
+            let chunks = Chunks::find(bytes, header_length, size.div_ceil(chunk_bytes))?;
+            for (number, part) in out.chunks_mut(chunk_bytes).enumerate() {
+                let chunk = chunks.get(number, [element, part.len(), part.len()])?;
+                super::decode_into(&BloscChunk::parse(&chunk)?, part)?;
+            }
+            return Ok(out);
+        };
+        let count = parts(&grid.shape, &grid.chunk).product();
+        // The padding of chunks and blocks is decoded, too.
+        if grid.chunk_bytes.checked_mul(count) > Some(self.bound(0, limit)) {
+            return Err("its padding is longer than a chunk".into());
         }
+        let chunks = Chunks::find(bytes, header_length, count)?;
+        for number in 0..count {
+            let chunk = chunks.get(number, [element, grid.chunk_bytes, grid.block_bytes])?;
+            grid.decode(number, &BloscChunk::parse(&chunk)?, &mut out)?;
+        }
+        Ok(out)
     }
 
     fn bound(&self, _before: usize, size: usize) -> usize {
@@ -69,33 +91,49 @@ fn cursor(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
         .ok_or_else(|| "its header ends too early".into())
 }
 
-/// The only chunk in the frame; `None` if all of it is zero.
-fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
-    const ONE_OFFSET: usize = 8;
-    let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
-    let index = super::decode(
-        cursor(bytes, header_length.saturating_add(stored))?.0,
-        ONE_OFFSET,
-    )?;
-    let offset = i64::from_le_bytes(index.try_into().map_err(|_| "its frame holds no chunk")?);
-    if let Ok(offset) = usize::try_from(offset) {
-        return Ok(Some(cursor(bytes, header_length.saturating_add(offset))?.0));
+/// The chunks of a frame.
+struct Chunks<'a> {
+    /// The frame without its header, which offsets refer to.
+    body: &'a [u8],
+    /// The offset of each chunk, eight bytes in little-endian order.
+    offsets: Vec<u8>,
+}
+
+impl<'a> Chunks<'a> {
+    /// Reads the index of a frame of `count` chunks.
+    fn find(bytes: &'a [u8], header_length: usize, count: usize) -> Result<Self, Broken> {
+        let body = cursor(bytes, header_length)?.0;
+        let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
+        let mut offsets = vec![0; count.saturating_mul(8)];
+        let index = BloscChunk::parse(cursor(body, stored)?.0)?;
+        super::decode_into(&index, &mut offsets)?;
+        Ok(Self { body, offsets })
     }
-    // Special values instead of an offset: the whole chunk is zero (1) or was never initialised
-    // (4).
-    match (offset as u64 >> 56) & 0x7f {
-        1 | 4 => Ok(None),
-        _ => Err("the offset of its chunk is invalid".into()),
+
+    /// A chunk. `sizes` are those of an element, a chunk and a block, for chunks of one value.
+    fn get(&self, number: usize, sizes: [usize; 3]) -> Result<Cow<'a, [u8]>, Broken> {
+        let offset = Cursor(&self.offsets[number * 8..]).array()?;
+        let offset = i64::from_le_bytes(offset);
+        if let Ok(offset) = usize::try_from(offset) {
+            return Ok(Cow::Borrowed(cursor(self.body, offset)?.0));
+        }
+        // The number of a repeated value instead of an offset.
+        let value = (offset as u64 >> 56) as u8;
+        Ok(Cow::Owned(header::of_repeated(value, sizes)?.to_vec()))
     }
 }
 
-/// Data stored in multidimensional blocks, padded at the far edges.
+/// Data stored in chunks of multidimensional blocks, both padded at the far edges.
 #[derive(Debug, PartialEq, Eq)]
 struct BlockGrid {
     shape: Vec<usize>,
+    chunk: Vec<usize>,
     block: Vec<usize>,
     /// Bytes per element.
     element: usize,
+    block_bytes: usize,
+    /// The size of a chunk with the padding of its blocks.
+    chunk_bytes: usize,
 }
 
 impl BlockGrid {
@@ -135,94 +173,90 @@ impl BlockGrid {
         })?;
         let chunk = extents(&mut content, dimensions, int32)?;
         let block = extents(&mut content, dimensions, int32)?;
-        let whole = block
-            .iter()
-            .zip(&chunk)
-            .all(|(block, chunk)| (1..=*chunk).contains(block));
-        if whole && shape == chunk && element > 0 {
-            Ok(Self {
-                shape,
-                block,
-                element,
-            })
-        } else {
-            Err(
-                format!("blocks {block:?} of chunks {chunk:?} of {shape:?} are not supported")
-                    .into(),
-            )
-        }
+        Self::new(shape, chunk, block, element)
+            .ok_or_else(|| "its chunks or blocks are empty, or too large".into())
     }
 
-    /// The size of the data without padding.
-    fn bytes(&self) -> Option<usize> {
-        self.shape
-            .iter()
-            .try_fold(self.element, |bytes, extent| bytes.checked_mul(*extent))
+    fn new(
+        shape: Vec<usize>,
+        chunk: Vec<usize>,
+        block: Vec<usize>,
+        element: usize,
+    ) -> Option<Self> {
+        let block_bytes = product(block.iter().copied().chain([element]))?;
+        if block_bytes == 0 || chunk.contains(&0) {
+            return None;
+        }
+        Some(Self {
+            chunk_bytes: product(parts(&chunk, &block).chain([block_bytes]))?,
+            shape,
+            chunk,
+            block,
+            element,
+            block_bytes,
+        })
     }
 
-    /// Decodes all blocks into `size` bytes, which must equal [`Self::bytes`].
-    fn decode(&self, chunk: &BloscChunk<'_>, size: usize) -> Result<Vec<u8>, Broken> {
-        let block: usize = self.block.iter().product::<usize>() * self.element;
-        let blocks: usize = self.grid().product();
-        if chunk.block != block || chunk.size != block * blocks {
-            let found = chunk.size;
-            let of = chunk.block;
-            return Err(
-                format!("{found} bytes in blocks of {of} are not {blocks} of {block}").into(),
-            );
+    /// Decodes all blocks of a chunk to their places in `out`, which has the shape of the data.
+    fn decode(&self, number: usize, chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), Broken> {
+        if (chunk.size, chunk.block) != (self.chunk_bytes, self.block_bytes) {
+            return Err(format!("a chunk is not of {} bytes in blocks", self.chunk_bytes).into());
         }
-        let mut out = vec![0; size];
         let mut buffers = Buffers::default();
         let mut first = Vec::new();
-        let mut decoded = vec![0; block];
-        for number in 0..blocks {
-            chunk.block(number, &first, &mut buffers, &mut decoded)?;
-            self.place(number, &decoded, &mut out);
-            if number == 0 {
+        let mut decoded = vec![0; self.block_bytes];
+        for block in 0..chunk.blocks() {
+            chunk.block(block, &first, &mut buffers, &mut decoded)?;
+            self.place(number, block, &decoded, out);
+            if block == 0 {
                 first = decoded.clone();
             }
         }
-        Ok(out)
+        Ok(())
     }
 
-    /// The number of blocks along each dimension.
-    fn grid(&self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
-        self.shape
-            .iter()
-            .zip(&self.block)
-            .map(|(extent, block)| extent.div_ceil(*block))
-    }
-
-    /// Copies the rows of a block to their place in the output, without padding.
-    fn place(&self, mut number: usize, decoded: &[u8], out: &mut [u8]) {
-        let mut origin = vec![0; self.shape.len()];
-        for ((start, count), block) in origin.iter_mut().zip(self.grid()).zip(&self.block).rev() {
-            *start = number % count * block;
-            number /= count;
-        }
-        let (Some(width), Some(block_width), Some(start)) =
-            (self.shape.last(), self.block.last(), origin.last())
-        else {
+    /// Copies the rows of a block of a chunk to their place in the output, without padding.
+    fn place(&self, chunk: usize, block: usize, decoded: &[u8], out: &mut [u8]) {
+        let mut start = origin(chunk, &self.shape, &self.chunk);
+        let within = start.iter().zip(&self.chunk).zip(&self.shape);
+        let end: Vec<usize> = within
+            .map(|((start, chunk), extent)| extent.min(&(start + chunk)).to_owned())
+            .collect();
+        let in_chunk = origin(block, &self.chunk, &self.block);
+        start
+            .iter_mut()
+            .zip(in_chunk)
+            .for_each(|(start, within)| *start += within);
+        let (Some(width), Some(block_width), Some(first), Some(end_of_row)) = (
+            self.shape.last(),
+            self.block.last(),
+            start.last(),
+            end.last(),
+        ) else {
             return;
         };
-        let length = (width - start).min(*block_width) * self.element;
+        let length = end_of_row.saturating_sub(*first).min(*block_width) * self.element;
+        if length == 0 {
+            return;
+        }
         for (at, row) in decoded.chunks_exact(block_width * self.element).enumerate() {
-            if let Some(index) = self.row(at, &origin) {
-                out[(index * width + start) * self.element..][..length]
+            if let Some(index) = self.row(at, &start, &end) {
+                out[(index * width + first) * self.element..][..length]
                     .copy_from_slice(&row[..length]);
             }
         }
     }
 
-    /// The index in the output of a row of the block at `origin`; `None` for padding.
-    fn row(&self, mut at: usize, origin: &[usize]) -> Option<usize> {
+    /// The index in the output of a row of the block that begins at `start`; `None` for padding,
+    /// which begins at `end`.
+    fn row(&self, mut at: usize, start: &[usize], end: &[usize]) -> Option<usize> {
         let mut index = 0;
         let mut rows = 1;
-        let outer = self.shape.iter().zip(&self.block).zip(origin).rev().skip(1);
-        for ((extent, block), start) in outer {
+        let axes = self.shape.iter().zip(&self.block);
+        for ((extent, block), (start, end)) in axes.zip(start.iter().zip(end)).rev().skip(1) {
             let position = start + at % block;
             at /= block;
-            if position >= *extent {
+            if position >= *end {
                 return None;
             }
             index += position * rows;
@@ -230,6 +264,27 @@ impl BlockGrid {
         }
         Some(index)
     }
+}
+
+fn product(mut factors: impl Iterator<Item = usize>) -> Option<usize> {
+    factors.try_fold(1, usize::checked_mul)
+}
+
+/// The number of parts along each dimension.
+fn parts<'a>(whole: &'a [usize], part: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+    let both = whole.iter().zip(part);
+    both.map(|(extent, part)| extent.div_ceil(*part))
+}
+
+/// Where a part of a whole begins.
+fn origin(mut number: usize, whole: &[usize], part: &[usize]) -> Vec<usize> {
+    let mut origin = vec![0; whole.len()];
+    for ((start, extent), part) in origin.iter_mut().zip(whole).zip(part).rev() {
+        let count = extent.div_ceil(*part);
+        *start = number % count * part;
+        number /= count;
+    }
+    origin
 }
 
 fn extents(
@@ -250,14 +305,14 @@ fn int32(content: &mut Cursor<'_>) -> Result<usize, Broken> {
 mod tests {
     use super::*;
 
+    fn grid(shape: &[usize], chunk: &[usize], block: &[usize]) -> BlockGrid {
+        BlockGrid::new(shape.to_vec(), chunk.to_vec(), block.to_vec(), 1).unwrap()
+    }
+
     #[test]
     fn rows_of_blocks_find_their_places() {
         // Three rows of five in blocks of two by two, padded with 99.
-        let blocks = BlockGrid {
-            shape: vec![3, 5],
-            block: vec![2, 2],
-            element: 1,
-        };
+        let blocks = grid(&[3, 5], &[3, 5], &[2, 2]);
         let data = [
             [0, 1, 5, 6],
             [2, 3, 7, 8],
@@ -268,24 +323,32 @@ mod tests {
         ];
         let mut out = vec![0; 15];
         for (number, block) in data.iter().enumerate() {
-            blocks.place(number, block, &mut out);
+            blocks.place(0, number, block, &mut out);
         }
         assert_eq!(out, (0..15).collect::<Vec<u8>>());
-        assert_eq!(
-            (blocks.bytes(), blocks.grid().collect()),
-            (Some(15), vec![2, 3])
-        );
+        assert_eq!((blocks.block_bytes, blocks.chunk_bytes), (4, 24));
+    }
+
+    #[test]
+    fn blocks_are_cut_at_the_end_of_their_chunk() {
+        // Two chunks of two by three, each in two blocks of two by two: the second block's second
+        // column is padding, not the first of the next chunk.
+        let blocks = grid(&[2, 4], &[2, 3], &[2, 2]);
+        let mut out = vec![0; 8];
+        blocks.place(1, 0, &[3, 99, 7, 99], &mut out);
+        blocks.place(1, 1, &[99; 4], &mut out);
+        blocks.place(0, 0, &[0, 1, 4, 5], &mut out);
+        blocks.place(0, 1, &[2, 99, 6, 99], &mut out);
+        assert_eq!(out, (0..8).collect::<Vec<u8>>());
     }
 
     #[test]
     fn a_row_is_found_in_any_number_of_dimensions() {
-        let blocks = |shape: &[usize], block: &[usize]| BlockGrid {
-            shape: shape.to_vec(),
-            block: block.to_vec(),
-            element: 1,
+        let row = |shape: &[usize], block: &[usize], at, start: &[usize]| {
+            grid(shape, shape, block).row(at, start, shape)
         };
-        assert_eq!(blocks(&[7], &[3]).row(0, &[3]), Some(0));
-        assert_eq!(blocks(&[3, 3, 9], &[2, 2, 9]).row(1, &[2, 0, 0]), Some(7));
-        assert_eq!(blocks(&[3, 3, 9], &[2, 2, 9]).row(2, &[2, 0, 0]), None);
+        assert_eq!(row(&[7], &[3], 0, &[3]), Some(0));
+        assert_eq!(row(&[3, 3, 9], &[2, 2, 9], 1, &[2, 0, 0]), Some(7));
+        assert_eq!(row(&[3, 3, 9], &[2, 2, 9], 2, &[2, 0, 0]), None);
     }
 }

@@ -13,6 +13,8 @@ const MEMCPYED: u8 = 2;
 const DELTA: u8 = 8;
 const ONE_STREAM: u8 = 16;
 const EXTENDED: u8 = SHUFFLED | BITSHUFFLED;
+/// Stands for a codec whose number is in the extended header.
+const OTHER_CODEC: u8 = 6;
 /// Of the extended header's own flags.
 const DICTIONARY: u8 = 1;
 const SHUFFLED: u8 = 1;
@@ -70,9 +72,14 @@ impl<'a> BloscChunk<'a> {
         let size = input.size_le()?;
         let block = input.size_le()?;
         let length = input.size_le()?;
-        if !(2..=LATEST).contains(&version) {
+        if version < 2 {
             return Err(format!("version {version} of its format is not known").into());
         }
+        if version > LATEST {
+            let problem = format!("blosc2 with version {version} of its format");
+            return Err(Broken::unsupported(problem));
+        }
+        let mut codec = flags >> 5;
         let is_second = version >= FIRST_OF_BLOSC2;
         let bytes = bytes.get(..length).ok_or("it ends too early")?;
         let mut input = Cursor(bytes.get(16..).ok_or("its header is too short")?);
@@ -85,6 +92,9 @@ impl<'a> BloscChunk<'a> {
         let filters = if is_second && flags & EXTENDED == EXTENDED {
             let extension: [u8; 16] = input.array()?;
             has_dictionary = extension[15] & DICTIONARY != 0;
+            if codec == OTHER_CODEC {
+                codec = extension[6];
+            }
             if let Some(value) = single_value(&extension, element, input.0)? {
                 content = Content::Repeated(value);
             }
@@ -96,7 +106,7 @@ impl<'a> BloscChunk<'a> {
             return Err("its elements or blocks are empty".into());
         }
         let block = if is_second { block.min(size) } else { block };
-        let codec = Codec::new(flags >> 5);
+        let codec = Codec::new(codec);
         let split = flags & ONE_STREAM == 0
             && (is_second || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
@@ -130,7 +140,7 @@ fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, Broken> 
         flags & SHUFFLED != 0,
         flags & BITSHUFFLED != 0,
     ) {
-        (true, ..) => Err("its delta filter is not decoded here".into()),
+        (true, ..) => Err(Broken::unsupported("blosc with its delta filter")),
         (_, true, _) => Ok(vec![BloscFilter::Shuffle(element)]),
         (_, _, true) => Ok(vec![BloscFilter::Bitshuffle]),
         _ => Ok(Vec::new()),
@@ -151,7 +161,11 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Bro
             35 if meta == 0 => filters.push(BloscFilter::Bytedelta(element)),
             35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
-            _ => return Err(format!("blosc's own filter {number} is not decoded here").into()),
+            _ => {
+                return Err(Broken::unsupported(format!(
+                    "blosc with its own filter {number}"
+                )));
+            }
         }
     }
     Ok(filters)
@@ -166,7 +180,9 @@ fn single_value<'a>(
     const LAZY_OR_INSTRUMENTED: u8 = 0x08 | 0x80;
     let [.., more_flags, flags] = *extension;
     if flags & LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
-        return Err("it uses a feature of blosc2 that is not decoded here".into());
+        return Err(Broken::unsupported(
+            "blosc2 with lazy or instrumented chunks",
+        ));
     }
     match (flags >> 4 & 7, element) {
         (0, _) => Ok(None),
@@ -177,4 +193,21 @@ fn single_value<'a>(
         (3, _) if !body.is_empty() => Ok(Some(body)),
         _ => Err("its single value is invalid".into()),
     }
+}
+
+/// A chunk that repeats one of the values that [`single_value`] numbers. `sizes` are those of an
+/// element, the chunk and a block.
+pub(super) fn of_repeated(value: u8, sizes: [usize; 3]) -> Result<[u8; 32], Broken> {
+    let mut chunk = [0; 32];
+    chunk[..3].copy_from_slice(&[LATEST, 1, EXTENDED]);
+    chunk[31] = value << 4;
+    if u32::try_from(sizes[1]).is_err() {
+        return Err("a chunk of one value is too large".into());
+    }
+    let [element, size, block] = sizes.map(|size| (size as u32).to_le_bytes());
+    chunk[3] = element[0];
+    chunk[4..8].copy_from_slice(&size);
+    chunk[8..12].copy_from_slice(&block);
+    chunk[12] = chunk.len() as u8;
+    Ok(chunk)
 }
