@@ -22,7 +22,7 @@ pub enum Colour {
     Green,
     /// Blue only.
     Blue,
-    /// All three: grey. It has no letter in paths; see [`Colour::from_word`].
+    /// All three: grey. It has no letter in paths; see `Colour::from_word`.
     White,
     /// A colour map.
     Map(Map),
