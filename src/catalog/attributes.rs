@@ -30,12 +30,13 @@ impl Dataset {
         let mut paths: VecDeque<String> = paths.map(str::to_owned).collect();
         let mut found = FileAttributes::new();
         let mut left = MAX_ATTRIBUTES;
+        let is_remote = self.is_remote();
         for _ in 0..MAX_OBJECTS {
             let Some(path) = paths.pop_front() else { break };
             let Some((attributes, members)) = file.object(&path) else {
                 continue;
             };
-            if !self.is_remote() {
+            if !is_remote {
                 let members = members.into_iter().take(MAX_OBJECTS);
                 paths.extend(members.map(|name| format!("{path}/{name}")));
             }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use voltile_base::name::Name;
 
 use crate::common::made::{self, found};
-use crate::common::picture::TILE;
+use crate::common::picture::{Picture, TILE};
 use crate::common::{Place, Server, fixture, fixture_json};
 use voltile::layout::FoundChannel;
 
@@ -165,6 +165,64 @@ fn compare_colours(server: &Server, token: &Name, name: &str, expected: &Value) 
         ("RGB", &expected["values"].as_array().unwrap().clone()),
         "{token}/{name}"
     );
+}
+
+/// The first bytes of the first rows of a tile.
+fn corner(tile: &Picture, rows: usize, bytes: usize) -> Vec<u8> {
+    let stride = tile.pixels.len() / TILE;
+    let row = |y: usize| &tile.pixels[y * stride..][..bytes];
+    (0..rows).flat_map(row).copied().collect()
+}
+
+/// The voxels are those that h5py reads, as above; here they are displayed as the HDF5 Image
+/// Specification says.
+#[test]
+fn images_of_the_specification_are_displayed_in_their_range_with_white_as_zero_and_as_stacks_of_colours()
+ {
+    const SHAPE: [usize; 2] = [18, 20];
+    let place = Place::new();
+    let server = place.serve([fixture("makers/spec.h5")]);
+    let expected = fixture_json("makers/expected.json");
+    let shown = |name: &str| {
+        let tile = server
+            .tile(&format!("spec/{name}/xy/0/0_0_0.png"))
+            .picture();
+        assert_eq!(tile.mode, "L", "{name}");
+        corner(&tile, SHAPE[0], SHAPE[1])
+    };
+    let stored = |name: &str| -> Vec<u32> {
+        let channels = expected["spec.h5"]["channels"].as_array().unwrap().iter();
+        let channel = channels.filter(|channel| channel["name"] == name).last();
+        let values = channel.unwrap()["values"].as_array().unwrap();
+        values.iter().map(|v| v.as_u64().unwrap() as u32).collect()
+    };
+    let shades = |name: &str, shade: &dyn Fn(u32) -> u32| -> Vec<u8> {
+        let shade = |value: &u32| shade(*value) as u8;
+        stored(name).iter().map(shade).collect()
+    };
+    // IMAGE_MINMAXRANGE is 0 to 1000.
+    let rounded = |value: u32| (value * 255 * 2 + 1000) / 2000;
+    assert_eq!(shown("range"), shades("range", &rounded));
+    assert_eq!(shown("white"), shades("white", &|v| rounded(1000 - v)));
+    assert_eq!(shown("shades"), shades("shades", &|v| 255 - v));
+    let measured = shown("measured");
+    let of_value =
+        |value: u32| measured[stored("measured").iter().position(|v| *v == value).unwrap()];
+    assert!(of_value(0) == 255 && of_value(250) == 0 && (120..136).contains(&of_value(125)));
+    let [rows, columns] = SHAPE;
+    for name in ["pixels", "planes"] {
+        for z in 0..2 {
+            let tile = server
+                .tile(&format!("spec/{name}/xy/{z}/0_0_0.png"))
+                .picture();
+            let first = z * rows * columns * 3;
+            let colours = (first..first + rows * columns * 3).map(|n| (n * 5 % 251) as u8);
+            assert!(
+                corner(&tile, rows, 3 * columns) == colours.collect::<Vec<_>>(),
+                "{name} {z}"
+            );
+        }
+    }
 }
 
 /// Little-endian voxels as JSON numbers.

@@ -241,10 +241,6 @@ impl StoredDataset {
         let creation = handle.dcpl()?;
         let storage = storage(handle, &creation)?;
         let filters = library::filters(&creation)?;
-        // Plugins of the library may decode what is not decoded here.
-        let pipeline = Some(Pipeline::new(&filters)).filter(|pipeline| {
-            pipeline.is_complete() || filters.iter().any(|filter| !filter.available)
-        });
         let edges_are_plain = matches!(storage, Storage::Chunked { .. })
             && library::edge_chunks_are_plain(&creation)?;
         let Audited {
@@ -277,7 +273,7 @@ impl StoredDataset {
             shape,
             stored,
             storage,
-            pipeline,
+            pipeline: own_pipeline(&filters),
             filters,
             id,
             lasting,
@@ -825,6 +821,13 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; 
     }
     axes.resize(axes.len() + behind, 0);
     padded(&axes, 0).map(|grows| grows > 0)
+}
+
+/// The decoder of these filters, unless plugins of the library decode what is not decoded here.
+fn own_pipeline(filters: &[FilterSpec]) -> Option<Pipeline> {
+    let pipeline = Pipeline::new(filters);
+    let is_left_to_library = !pipeline.is_complete() && filters.iter().all(|f| f.available);
+    (!is_left_to_library).then_some(pipeline)
 }
 
 /// The scale that a dataset refers to.

@@ -72,13 +72,7 @@ impl<'a> BloscChunk<'a> {
         let size = input.size_le()?;
         let block = input.size_le()?;
         let length = input.size_le()?;
-        if version < 2 {
-            return Err(format!("version {version} of its format is not known").into());
-        }
-        if version > LATEST {
-            let problem = format!("blosc2 with version {version} of its format");
-            return Err(Broken::unsupported(problem));
-        }
+        ensure_known(version)?;
         let mut codec = flags >> 5;
         let is_second = version >= FIRST_OF_BLOSC2;
         let bytes = bytes.get(..length).ok_or("it ends too early")?;
@@ -130,6 +124,17 @@ impl<'a> BloscChunk<'a> {
             chunk.dictionary = Some(rest.take(length)?);
         }
         Ok(chunk)
+    }
+}
+
+fn ensure_known(version: u8) -> Result<(), Broken> {
+    match version {
+        0 | 1 => Err(format!("version {version} of its format is not known").into()),
+        2..=LATEST => Ok(()),
+        _ => {
+            let name = format!("blosc2 with version {version} of its format");
+            Err(Broken::unsupported(name))
+        }
     }
 }
 
