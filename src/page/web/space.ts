@@ -4,7 +4,6 @@
 // voxel size: three rows of the factors of x, y and z and a shift.
 
 import type { Channel, Dataset, Matrix, Triple } from "./data";
-import { at } from "./geometry";
 
 const NANOMETRE = 1e-9;
 const ALL = [0, 1, 2] as const;
@@ -20,6 +19,7 @@ const apply = (matrix: Matrix, index: Triple): Triple =>
   matrix.map(([x, y, z, shift]) => x * index[0] + y * index[1] + z * index[2] + shift) as Triple;
 
 const cross = (a: Triple, b: Triple): Triple => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+const minus = (a: Triple, b: Triple): Triple => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
 const dot = (a: Triple, b: Triple): number => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 
 /** From places to indices. */
@@ -40,8 +40,11 @@ function between(channel: Channel, other: Channel): Triple | null {
   const size = channel.levels[0]?.size ?? [1, 1, 1];
   const index = (of: Triple) => apply(back, apply(own, of).map((part) => part * unit) as Triple);
   const first = index([0, 0, 0]);
-  const ends = ALL.map((axis) => [0, 0, 0].map((_, i) => (i === axis ? at(size, axis) - 1 : 0)) as Triple);
-  const away = ends.flatMap((end) => index(end).map((part, axis) => part - at(first, axis) - at(end, axis)));
+  const ends = ALL.map((axis) => [0, 0, 0].map((_, i) => (i === axis ? size[axis] - 1 : 0)) as Triple);
+  const away = ends.flatMap((end) => {
+    const moved = index(end);
+    return ALL.map((axis) => moved[axis] - first[axis] - end[axis]);
+  });
   return away.every((part) => Math.abs(part) < 0.5) ? first : null;
 }
 
@@ -60,7 +63,7 @@ export function arrange(dataset: Dataset): Dataset {
       return first.map((along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0)) as Triple;
     });
     const corner = ALL.map((axis) => Math.min(...begins.map((begin) => begin[axis]))) as Triple;
-    channels.forEach((channel, i) => Object.assign(channel, { space, begin: begins[i]?.map((along, axis) => along - at(corner, axis)) }));
+    channels.forEach((channel, i) => Object.assign(channel, { space, begin: minus(begins[i] ?? corner, corner) }));
   }
   return dataset;
 }
@@ -82,12 +85,12 @@ export function sourceTransform(channel: Channel, time: number, first: Triple, t
   const nanometres = channel.transform?.nanometres ?? 1;
   const voxel = channel.voxel_size ?? [1, 1, 1];
   const rows = matrix.map((row) => {
-    const factors = ALL.map((axis) => row[axis] / at(voxel, axis)) as Triple;
-    const origin = t ? (begin.map((each) => each[3]) as Triple) : (first.map((index, axis) => -index * at(voxel, axis)) as Triple);
+    const factors = ALL.map((axis) => row[axis] / voxel[axis]) as Triple;
+    const origin = (t ? begin.map((each) => each[3]) : ALL.map((axis) => -first[axis] * voxel[axis])) as Triple;
     const shift = (row[3] - dot(factors, origin)) * nanometres;
     return t ? [...factors, 0, shift] : [...factors, shift];
   });
-  const lengths = (all: Triple) => Object.fromEntries(["x", "y", "z"].map((name, axis) => [name, [at(all, axis) * NANOMETRE, "m"]]));
+  const lengths = ([x, y, z]: Triple) => ({ x: [x * NANOMETRE, "m"], y: [y * NANOMETRE, "m"], z: [z * NANOMETRE, "m"] });
   const times = t ? { t } : {};
   return {
     matrix: t ? [...rows, [0, 0, 0, 1, 0]] : rows,
