@@ -192,7 +192,9 @@ fn images_of_the_specification_are_displayed_in_their_range_with_white_as_zero_a
     };
     let stored = |name: &str| -> Vec<u32> {
         let channels = expected["spec.h5"]["channels"].as_array().unwrap().iter();
-        let channel = channels.filter(|channel| channel["name"] == name).last();
+        let channel = channels
+            .filter(|channel| channel["name"] == name)
+            .next_back();
         let values = channel.unwrap()["values"].as_array().unwrap();
         values.iter().map(|v| v.as_u64().unwrap() as u32).collect()
     };
