@@ -14,9 +14,9 @@ use crate::layout::Paths;
 /// A level stored in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// The shape of its volumes; if it has several datasets, of the first.
+    /// The shape of its first volume.
     pub shape: VolumeShape,
-    /// How its dataset is stored; if it has several datasets, the first.
+    /// How its first dataset is stored.
     pub storage: StorageDescription,
     /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
@@ -44,7 +44,7 @@ impl StoredLevel {
         self.source.level
     }
 
-    /// The path of its dataset; of several datasets, the first.
+    /// The path of its first dataset.
     pub fn path(&self) -> &str {
         self.source.paths.first().unwrap_or_default()
     }
@@ -59,22 +59,22 @@ impl StoredLevel {
         self.files.iter()
     }
 
-    /// Whether it is the same level as that of the view: number, z factor and size.
+    /// Whether it has the number, the z factor and the size of the level that the view derives.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
         (self.level(), self.source.z_factor, self.shape.size)
             == (view.level, view.factor.z, view.size)
     }
 }
 
-/// How a level is derived from the levels found by the layout.
+/// How `level` is derived from the stored `levels`; `None` if there is no such level.
 pub(super) fn level_view(
     levels: &[StoredLevel],
     level: Level,
     scaling: Scaling,
 ) -> Option<LevelView> {
-    let stored: Vec<(Level, u64, Xyz<u64>)> = levels
+    let candidates: Vec<(Level, u64, Xyz<u64>)> = levels
         .iter()
         .map(|stored| (stored.level(), stored.source.z_factor, stored.shape.size))
         .collect();
-    LevelView::choose(level, &stored, scaling)
+    LevelView::choose(level, &candidates, scaling)
 }

@@ -25,7 +25,7 @@ pub(super) struct InspectArguments {
     /// The HDF5 file.
     #[arg(value_name = "FILE.h5")]
     file: PathBuf,
-    /// List all channels: also coordinates, flags, tables and what else lies beside the data.
+    /// List all channels: also coordinates, flags, tables and other datasets beside the data.
     #[arg(long)]
     all: bool,
     /// Print JSON for programs.
@@ -39,11 +39,11 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
         files: vec![file.clone()],
         ..Layers::default()
     };
-    let mut read = config::load(&layers);
-    for dataset in read.settings.datasets.values_mut() {
+    let mut configured = config::load(&layers);
+    for dataset in configured.settings.datasets.values_mut() {
         dataset.lists_all = arguments.all;
     }
-    let loaded = load(log, read, &Metrics::default(), &Activity::default());
+    let loaded = load(log, configured, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         tell(&loaded.notices);
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));

@@ -69,16 +69,16 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
             .fetch(&identified, demand, &std::sync::Arc::default())
             .await
     })?;
-    let path = &arguments.output;
-    if path.as_os_str() == "-" {
+    let file = &arguments.output;
+    if file.as_os_str() == "-" {
         return output::print_bytes(&tile.bytes);
     }
-    std::fs::write(path, &tile.bytes)
-        .with_context(|| format!("{} cannot be written", path.display()))?;
+    std::fs::write(file, &tile.bytes)
+        .with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(())
 }
 
-/// The message about a tile that shows nothing: where its channels have pictures.
+/// The message about a tile outside of the volume: the slices of its channels, and their size.
 fn outside(catalog: &Catalog, request: &TileRequest) -> String {
     let TileAddress { plane, level, .. } = request.address;
     let mut text = format!("{request} lies outside of the volume, so the tile is black");
@@ -99,7 +99,7 @@ fn outside(catalog: &Catalog, request: &TileRequest) -> String {
         let found = channel
             .levels
             .iter()
-            .find(|each| each.level == level.number());
+            .find(|description| description.level == level.number());
         let Some(LevelDescription {
             size,
             factor,
@@ -122,7 +122,7 @@ fn outside(catalog: &Catalog, request: &TileRequest) -> String {
     text
 }
 
-/// The path in a URL, or the text itself.
+/// The path in a URL, without query and fragment; a text without a scheme is a path already.
 fn path_of(text: &str) -> &str {
     let after_host = text
         .split_once("://")

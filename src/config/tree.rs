@@ -12,8 +12,8 @@ use serde_path_to_error::Segment;
 
 use super::faults::{Notes, child, expected, located};
 
-/// The maximum number of edits between a wrong key and the intended key, besides one edit for each
-/// four letters.
+/// The nearest key is suggested if it is at most this many edits from the wrong key, plus one edit
+/// for every four letters of the nearest key.
 const TYPING_ERRORS: usize = 1;
 
 /// The keys of earlier versions, each with its replacement.
@@ -103,16 +103,16 @@ impl de::Error for ValueProblem {
         ValueProblem::Other(message.to_string())
     }
 
-    fn invalid_type(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
-        ValueProblem::Expected(in_words(&right.to_string()))
+    fn invalid_type(_found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        ValueProblem::Expected(in_words(&wanted.to_string()))
     }
 
-    fn invalid_value(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
-        ValueProblem::Expected(in_words(&right.to_string()))
+    fn invalid_value(_found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        ValueProblem::Expected(in_words(&wanted.to_string()))
     }
 
-    fn invalid_length(_found: usize, right: &dyn Expected) -> Self {
-        ValueProblem::Expected(in_words(&right.to_string()))
+    fn invalid_length(_found: usize, wanted: &dyn Expected) -> Self {
+        ValueProblem::Expected(in_words(&wanted.to_string()))
     }
 
     fn unknown_variant(_found: &str, words: &'static [&'static str]) -> Self {
@@ -125,8 +125,8 @@ impl de::Error for ValueProblem {
 }
 
 /// Translates serde's name of an expected type into the words of TOML.
-fn in_words(right: &str) -> String {
-    let words = match right {
+fn in_words(wanted: &str) -> String {
+    let words = match wanted {
         "a boolean" => "true or false",
         "a string" => "a text in quotes",
         "a sequence" => "a list",
@@ -134,6 +134,7 @@ fn in_words(right: &str) -> String {
         "an array of length 3" | "3 elements in sequence" => "a list of three numbers [x, y, z]",
         "f64" => "a number",
         "i64" => "a whole number",
+        // The error goes on after the comma: "is expected".
         "u64" | "usize" => "a whole number, 0 or more,",
         other => other,
     };
@@ -159,7 +160,7 @@ where
         let mut key = String::new();
         for step in &path {
             match step {
-                Segment::Map { key: below } => key = child(&key, below),
+                Segment::Map { key: name } => key = child(&key, name),
                 Segment::Seq { index } => key = format!("{key}[{index}]"),
                 Segment::Enum { .. } | Segment::Unknown => {}
             }
@@ -170,7 +171,7 @@ where
             return T::default();
         };
         let problem = match problem {
-            ValueProblem::Expected(right) => expected(&right, &value),
+            ValueProblem::Expected(wanted) => expected(&wanted, &value),
             ValueProblem::UnknownKey(keys) => unknown(&key, &path, &value, keys),
             ValueProblem::Other(problem) => problem,
         };
@@ -178,14 +179,14 @@ where
     }
 }
 
-/// Whether a table of the settings has a key.
+/// Whether serde meets no unknown key when it reads `T`, a table of the settings, from the tree.
 pub(super) fn has_key<T: DeserializeOwned>(tree: &Value) -> bool {
     let read: Result<T, ValueProblem> = T::deserialize(TreeValue(tree));
     !matches!(read, Err(ValueProblem::UnknownKey(_)))
 }
 
-/// Takes out the innermost key on the path, so that items of lists keep their numbers. Returns the
-/// value at the end of the path.
+/// Removes the innermost key on the path, never an item of a list: the items after it would be
+/// renumbered. Returns the value at the end of the path.
 fn take(tree: &mut Value, path: &[Segment]) -> Option<Value> {
     let last = path.iter().rposition(|step| key_of(step).is_some())?;
     let mut table = tree;
@@ -197,13 +198,14 @@ fn take(tree: &mut Value, path: &[Segment]) -> Option<Value> {
     };
     let mut value = table.remove(key_of(&path[last])?)?;
     for step in &path[last + 1..] {
-        if let Some(below) = below(&mut value, step) {
-            value = below.clone();
+        if let Some(inner) = below(&mut value, step) {
+            value = inner.clone();
         }
     }
     Some(value)
 }
 
+/// The value one step further down the path.
 fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
     match (step, &mut value.kind) {
         (Segment::Map { key }, ValueKind::Table(table)) => table.get_mut(key),
@@ -212,9 +214,10 @@ fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
     }
 }
 
-/// The error for a key that does not exist, with the nearest key.
-fn unknown(full: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
-    if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full) {
+/// The error for a key that does not exist, with advice: the key's replacement, the nearest key,
+/// missing quotes, or all keys.
+fn unknown(full_key: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
+    if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full_key) {
         return format!("there is no such key any more: {instead}");
     }
     let names: Vec<&str> = path.iter().filter_map(key_of).collect();
@@ -241,6 +244,7 @@ fn unknown(full: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String
     )
 }
 
+/// The key of a step into a table; `None` for any other step.
 fn key_of(step: &Segment) -> Option<&str> {
     match step {
         Segment::Map { key } => Some(key),

@@ -33,8 +33,7 @@ use super::reopen::Reopener;
 use super::tier_writer::TierWriter;
 use super::trials::RunTrials;
 use super::work::{Purpose, TileWork};
-use crate::catalog::Closed;
-use crate::catalog::{Catalog, Dataset, Labels, Names, Survey};
+use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, Survey};
 use crate::config::{Render, Settings};
 use crate::tier::Tiers;
 
@@ -51,17 +50,17 @@ pub struct TileService {
     pub(super) neighbours: Neighbours,
     /// The neighbours whose chunks are being fetched.
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
-    /// Black tiles, grey and in colour: PNGs, then JPEGs.
+    /// Black tiles: PNGs, then JPEGs, each first grey, then in colour.
     pub(super) black: [[Tile; 2]; 2],
     pub(super) metrics: Metrics,
     pub(super) health: Arc<Health>,
     boxes: BoxMemory,
 }
 
-/// When the work of idle threads begins.
+/// Decides when idle threads begin their work: once no response was sent for a while.
 #[derive(Debug, Default)]
 pub(super) struct IdlePause {
-    /// Whether it is scheduled.
+    /// Whether their work is scheduled.
     pub is_due: AtomicBool,
     /// The time of the last response while there was something to finish.
     pub answered: Latest,
@@ -103,7 +102,7 @@ impl TileService {
         })
     }
 
-    /// Adds tiers.
+    /// Sets the tiers, which keep tiles besides the cache.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
         let tier_writer = Arc::new(TierWriter::new(tiers, self.cache.clone()));
         Self {
@@ -159,13 +158,13 @@ impl TileService {
         self.live.get()
     }
 
-    /// Tells at once that there is a catalogue, and then each change.
+    /// Notifies at once of the current catalogue, then of each change.
     pub fn changes(&self) -> Changes {
         self.live.changes()
     }
 
-    /// Opens a dataset before all other datasets that wait to be opened. Ends when it has been
-    /// opened or left out.
+    /// Waits until a dataset has been opened or left out. It is opened before all other datasets
+    /// that wait to be opened.
     pub async fn opened(&self, token: &Name) {
         let mut changes = self.changes();
         while self.catalog().closed().get(token) == Some(&Closed::Waiting) {
@@ -206,7 +205,7 @@ impl TileService {
         self.pool.stalls()
     }
 
-    /// The table of names of a channel of a dataset; not waited for until stuck files answer.
+    /// The table of names of a channel of a dataset. Fails if one of their files is stuck.
     pub async fn names(
         &self,
         dataset: &Dataset,
@@ -219,7 +218,7 @@ impl TileService {
         }
     }
 
-    /// Waits for a flight, but not until stuck files answer.
+    /// Waits for the result of a flight. Fails if one of the files that it needs is stuck.
     pub async fn landed<V>(
         &self,
         files: impl Iterator<Item = &Path> + Clone,
@@ -232,7 +231,7 @@ impl TileService {
         }
     }
 
-    /// The work for a tile; `None` for a black one.
+    /// The work for a tile; `None` for a black tile.
     pub(super) fn work(
         &self,
         identified: &Identified,

@@ -18,7 +18,7 @@ pub struct TokenContents {
     pub token: String,
     /// The number of tiles.
     pub tiles: u64,
-    /// The disk space of their files in bytes, in blocks of 4 KiB.
+    /// The disk space of their files in bytes; each file occupies whole blocks of 4 KiB.
     pub bytes: u64,
     /// The number of damaged tiles; `None` unless verification was requested.
     pub corrupt: Option<usize>,
@@ -37,10 +37,11 @@ impl Directory {
             let mut contents = TokenContents::of(&folder);
             let visited = folder.visit(|file| {
                 contents.add(&file);
+                // Temporary files have no key.
                 let Some(key) = file.key.filter(|_| verify) else {
                     return Ok(());
                 };
-                // It may have been removed in the meantime.
+                // Another process may have removed the file in the meantime.
                 if let Some(opened) = unless_missing(File::open(&file.path))?
                     && read(&opened, self.kind, &key)?.is_err()
                 {

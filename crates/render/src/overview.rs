@@ -92,10 +92,8 @@ fn assembled(
     let mut opacity = Vec::new();
     for (index, tile) in plan.tiles.iter().enumerate() {
         let Drawn { pixels, alpha } = scratch.drawing.draw(tile, policy)?;
-        let place = (
-            index % plan.across.max(1) * TILE,
-            index / plan.across.max(1) * TILE,
-        );
+        let across = plan.across.max(1);
+        let place = ((index % across) * TILE, (index / across) * TILE);
         paste(pixels, kind.bytes(), place, width, &mut whole);
         if !alpha.is_empty() {
             opacity.resize(width * height, 255);
@@ -105,8 +103,8 @@ fn assembled(
     Ok((whole, opacity))
 }
 
-/// Copies a tile to its place in a picture, as far as the picture goes; a pixel has this number of
-/// bytes.
+/// Copies a tile into a picture that is `width` pixels wide, without the part beyond its edges.
+/// `bytes` is the number of bytes per pixel.
 fn paste(tile: &[u8], bytes: usize, (left, top): (usize, usize), width: usize, whole: &mut [u8]) {
     let taken = width.saturating_sub(left).min(TILE) * bytes;
     let into = whole.chunks_exact_mut(width * bytes).skip(top);
@@ -120,8 +118,8 @@ fn paste(tile: &[u8], bytes: usize, (left, top): (usize, usize), width: usize, w
     }
 }
 
-/// The size, reduced so that it fits the maximum width and height, keeping the aspect ratio; at
-/// least 1 × 1.
+/// The size, reduced to at most the maximum width and height with its aspect ratio kept; at least
+/// 1 × 1.
 fn fitted(
     (width, height): (usize, usize),
     (most_wide, most_high): (usize, usize),

@@ -10,12 +10,12 @@ use voltile_hdf5::volume::VoxelType;
 use super::array::ArrayLevel;
 use crate::catalog::{Channel, Dataset, NotFound, StoredLevel};
 
-/// The axes of an image, of t, c, z, y and x: y and x always exist.
+/// The axes of an image: always y and x; t, c and z if it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageAxes {
-    /// The number of time points, if it is a time series.
+    /// The number of time points, if it has an axis t.
     pub times: Option<u64>,
-    /// The number of channels, if there are several, or of colour components.
+    /// The number of channels or of colour components, if it has an axis c.
     pub channels: Option<u64>,
     /// Whether it has an axis z.
     pub has_z: bool,
@@ -42,7 +42,7 @@ impl ImageAxes {
         self.has_z
     }
 
-    /// One value for each axis that exists: for t, c, and z, y and x.
+    /// The values of the axes that exist, in the order t, c, z, y, x.
     pub fn chosen<T>(self, t: T, c: T, [z, y, x]: [T; 3]) -> Vec<T> {
         let t = self.times.map(|_| t);
         let c = self.channels.map(|_| c);
@@ -52,7 +52,7 @@ impl ImageAxes {
 }
 
 impl<'a> Multiscale<'a> {
-    /// The arrays of channels that share everything.
+    /// The arrays of channels that share everything that metadata describes.
     pub(super) fn new(
         dataset: &'a Dataset,
         channels: Vec<&'a Arc<Channel>>,
@@ -137,9 +137,12 @@ impl<'a> Multiscale<'a> {
 
     /// The array of a level.
     pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
-        let found = self.levels.iter().find(|of| of.level == level);
+        let found = self.levels.iter().find(|array| array.level == level);
         found.ok_or_else(|| {
-            let numbers = self.levels.iter().map(|of| of.level.number().to_string());
+            let numbers = self
+                .levels
+                .iter()
+                .map(|array| array.level.number().to_string());
             NotFound::Array {
                 level: level.number(),
                 known: numbers.collect::<Vec<_>>().join(", "),
@@ -150,9 +153,12 @@ impl<'a> Multiscale<'a> {
     /// How a level is stored, for each channel; `None` if it is derived.
     pub fn stored(&self, level: &ArrayLevel) -> Option<Vec<&'a StoredLevel>> {
         let scaling = self.dataset.style.scaling;
-        let view =
-            |channel: &'a Arc<Channel>| channel.stored_level(&channel.view(level.level, scaling)?);
-        self.channels.iter().copied().map(view).collect()
+        let mut stored = Vec::new();
+        for channel in self.channels.iter().copied() {
+            let view = channel.view(level.level, scaling)?;
+            stored.push(channel.stored_level(&view)?);
+        }
+        Some(stored)
     }
 
     /// The extents of a level's array, slowest axis first.
@@ -184,7 +190,8 @@ impl<'a> Multiscale<'a> {
         }
     }
 
-    /// The contents of a chunk: the channel, the time point, and the box of voxels.
+    /// The contents of a chunk: the channel, the time point, and the box of voxels. `place` is its
+    /// index along each axis.
     pub fn chunk(
         &self,
         level: &ArrayLevel,
@@ -200,12 +207,16 @@ impl<'a> Multiscale<'a> {
         let letters = self.axes.letters();
         let is_within =
             grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
-        let along = |letter: char| {
+        let index_along = |letter: char| {
             let mut axes = letters.iter().zip(place);
             axes.find(|(axis, _)| **axis == letter)
                 .map_or(0, |(_, at)| *at)
         };
-        let channel = self.channels.get(along('c') as usize).filter(|_| is_within);
+        // A chunk of an RGB channel holds all components: its index along c is 0.
+        let channel = self
+            .channels
+            .get(index_along('c') as usize)
+            .filter(|_| is_within);
         let Some(channel) = channel else {
             let grid: Vec<String> = grid.iter().map(u64::to_string).collect();
             return Err(NotFound::Chunk {
@@ -214,12 +225,12 @@ impl<'a> Multiscale<'a> {
                 grid: grid.join(" × "),
             });
         };
-        let at = Xyz::new('x', 'y', 'z').map(along);
-        let start = at.zip(level.chunk, u64::saturating_mul);
+        let index = Xyz::new('x', 'y', 'z').map(index_along);
+        let start = index.zip(level.chunk, u64::saturating_mul);
         let size = level
             .size
             .zip(start, u64::saturating_sub)
             .zip(level.chunk, u64::min);
-        Ok((*channel, along('t'), Region { start, size }))
+        Ok((*channel, index_along('t'), Region { start, size }))
     }
 }

@@ -1,7 +1,8 @@
 //! Families: the levels of a channel that are computed from the same stored level.
 //!
-//! A channel has one family for each stored level that is the nearest finer level of a missing
-//! level. When re-chunking, it has one for every stored level, since stored levels are copied too.
+//! A missing level is computed from the nearest finer stored level; each stored level that is
+//! needed for this has a family. When re-chunking, every stored level has one, since it is copied
+//! too.
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::tree::{EDGE, Tree, TreeNode};
 use crate::catalog::{Channel, StoredLevel};
 use crate::layout::inventory::LevelRecord;
 
+/// A level to be written: computed from the stored level, or a copy of it.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// Its height above the stored level: 0 is a copy.
@@ -68,11 +70,13 @@ pub(super) fn families(
     };
     let mut families = Vec::new();
     for (base, stored) in channel.levels().iter().enumerate() {
-        let own = views
-            .iter()
-            .filter(|view| view.stored == base && (copy || channel.lacks(view)));
-        let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
-        let Some(levels) = targets.iter().map(|target| target.height).max() else {
+        let mut targets = Vec::new();
+        for view in &views {
+            if view.stored == base && (copy || channel.lacks(view)) {
+                targets.push(target(view, stored, group));
+            }
+        }
+        let Some(highest) = targets.iter().map(|target: &Target| target.height).max() else {
             continue;
         };
         let mut family = Family {
@@ -80,7 +84,7 @@ pub(super) fn families(
             channel: Arc::clone(channel),
             base,
             targets,
-            tree: Tree::new(stored.shape.size, deep, levels),
+            tree: Tree::new(stored.shape.size, deep, highest),
             rule,
             pieces: Vec::new(),
         };
@@ -158,6 +162,7 @@ impl Family {
             .filter(move |time| volume.is_some_and(|volume| volume.shape().has(*time)))
     }
 
+    /// Combines successive units into pieces.
     fn batches(&self) -> Vec<Vec<Unit>> {
         let nodes = self.tree.pieces();
         let mut batches: Vec<Vec<Unit>> = Vec::new();

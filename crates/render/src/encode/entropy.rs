@@ -1,9 +1,10 @@
 //! The entropy of bytes, from the count of each value.
 
-/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of
-/// zeros are not counted: most of them become matches.
+/// The approximate size of the bytes in bits once they are entropy-coded, as if code lengths could
+/// be fractional. Words of eight zeros are not counted, since most of them become matches; neither
+/// are the last bytes if they do not fill a word.
 pub(super) fn entropy(bytes: &[u8]) -> f32 {
-    // In four tables: with one, runs of equal bytes would wait for each other's increments.
+    // Four tables: in a single one, each byte of a run would wait for the increment before it.
     let mut tables = [[0u32; 256]; 4];
     let [one, two, three, four] = &mut tables;
     for word in bytes
@@ -25,11 +26,12 @@ pub(super) fn entropy(bytes: &[u8]) -> f32 {
     let counts: [u32; 256] =
         std::array::from_fn(|byte| one[byte] + two[byte] + three[byte] + four[byte]);
     let all: u32 = counts.iter().sum();
-    weighed(all) - counts.iter().map(|count| weighed(*count)).sum::<f32>()
+    // The sum of n · log2(all / n) over all counts n.
+    n_log2_n(all) - counts.iter().map(|count| n_log2_n(*count)).sum::<f32>()
 }
 
 /// A number times its binary logarithm; 0 for 0 and for 1.
-fn weighed(count: u32) -> f32 {
+fn n_log2_n(count: u32) -> f32 {
     if count > 1 {
         count as f32 * (count as f32).log2()
     } else {

@@ -19,9 +19,9 @@ impl SignificantBits {
             if big_endian {
                 element.reverse();
             }
-            let mut whole = [0; 8];
-            whole[..element.len()].copy_from_slice(element);
-            let value = self.value(u64::from_le_bytes(whole));
+            let mut padded = [0; 8];
+            padded[..element.len()].copy_from_slice(element);
+            let value = self.value(u64::from_le_bytes(padded));
             element.copy_from_slice(&value.to_le_bytes()[..element.len()]);
             if big_endian {
                 element.reverse();
@@ -29,17 +29,18 @@ impl SignificantBits {
         }
     }
 
+    /// The value in 64 bits: shifts the padding out at both ends, and extends the sign.
     fn value(self, bits: u64) -> u64 {
-        let above = 64u32.saturating_sub(self.precision);
-        let high = bits
+        let unused = 64u32.saturating_sub(self.precision);
+        let leftmost = bits
             .checked_shr(self.offset)
             .unwrap_or(0)
-            .checked_shl(above)
+            .checked_shl(unused)
             .unwrap_or(0);
         if self.signed {
-            (high as i64).checked_shr(above).unwrap_or(0) as u64
+            (leftmost as i64).checked_shr(unused).unwrap_or(0) as u64
         } else {
-            high.checked_shr(above).unwrap_or(0)
+            leftmost.checked_shr(unused).unwrap_or(0)
         }
     }
 }
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_bits_is_too_odd() {
+    fn no_precision_or_offset_panics() {
         for (precision, offset) in [(0, 0), (64, 0), (64, 64), (99, 99), (1, 63)] {
             for signed in [false, true] {
                 SignificantBits {

@@ -30,8 +30,8 @@ pub(in crate::volume::hdf5) fn is_version_1_btree(dataset: &Dataset) -> Result<b
 
 fn index_type(dataset: &Dataset) -> Result<H5D_chunk_index_t> {
     let mut index = 0;
-    // SAFETY: the dataset is open, and `index` is ours; the library rejects datasets that are not
-    // chunked.
+    // SAFETY: the dataset is open, and `index` outlives the call. The library returns an error for
+    // a dataset that is not chunked.
     sync(|| hdf5::h5check(unsafe { H5Dget_chunk_index_type(dataset.id(), &mut index) }))?;
     Ok(index)
 }
@@ -39,8 +39,8 @@ fn index_type(dataset: &Dataset) -> Result<H5D_chunk_index_t> {
 /// Looks up the chunk that begins at `origin`, and reads its stored bytes if they fit into `into`;
 /// otherwise `into` is left unchanged. A chunk that was never written is an error.
 ///
-/// This is the lookup that the library's own reads use, not the iteration over all chunks. With an
-/// empty `into` only the length and the mask are returned.
+/// The library looks the chunk up as in its own reads, without iterating over all chunks. If `into`
+/// is empty, only the length and the mask are looked up.
 pub(in crate::volume::hdf5) fn read_chunk(
     dataset: &Dataset,
     origin: &[u64],
@@ -53,6 +53,7 @@ pub(in crate::volume::hdf5) fn read_chunk(
         )
         .into());
     }
+    // Before the call, the capacity of `into`; after it, the stored length.
     let mut length = into.len();
     let mut mask = 0;
     sync(|| {
