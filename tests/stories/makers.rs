@@ -191,10 +191,8 @@ fn images_of_the_specification_are_displayed_in_their_range_with_white_as_zero_a
         corner(&tile, SHAPE[0], SHAPE[1])
     };
     let stored = |name: &str| -> Vec<u32> {
-        let channels = expected["spec.h5"]["channels"].as_array().unwrap().iter();
-        let channel = channels
-            .filter(|channel| channel["name"] == name)
-            .next_back();
+        let mut channels = expected["spec.h5"]["channels"].as_array().unwrap().iter();
+        let channel = channels.rfind(|channel| channel["name"] == name);
         let values = channel.unwrap()["values"].as_array().unwrap();
         values.iter().map(|v| v.as_u64().unwrap() as u32).collect()
     };

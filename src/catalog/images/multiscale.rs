@@ -154,7 +154,7 @@ impl<'a> Multiscale<'a> {
     pub fn stored(&self, level: &ArrayLevel) -> Option<Vec<&'a StoredLevel>> {
         let scaling = self.dataset.style.scaling;
         let mut stored = Vec::new();
-        for channel in self.channels.iter().copied() {
+        for channel in &self.channels {
             let view = channel.view(level.level, scaling)?;
             stored.push(channel.stored_level(&view)?);
         }
