@@ -52,7 +52,7 @@
 //! - *chunk*: the unit in which HDF5 stores and compresses. *Prefix decode*: decoding a chunk only
 //!   up to the last voxel wanted. *Finishing*: decoding the rest of it later, which verifies its
 //!   checksum.
-//! - *flight*: the making of a value, for which all other requests for it wait (single-flight); it
+//! - *flight*: the making of a value, once for all requests that wait for it (single-flight); it
 //!   *lands* when the value is there.
 //! - *live*: of a dataset whose file is being written in SWMR mode. *Final*: of voxels that
 //!   appending to it does not change.
@@ -69,10 +69,10 @@
 //! [`service::TileService::identify`] resolves it in the [`catalog`] to channels, levels and a
 //! [`voltile_base::geometry::Patch`], and to a [`voltile_base::tile::TileKey`], a digest of
 //! everything that decides the bytes; [`service::TileService::fetch`] asks the
-//! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. A leader's tile is looked for in
-//! the tiers ([`tier`]) and its chunks are fetched ([`voltile_hdf5::store`]); then it enters
-//! the render queue, in which clients take turns; then [`voltile_render::render`] reads boxes of
-//! voxels from volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the
+//! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. A leader looks for the tile in
+//! the tiers ([`tier`]). If they lack it, its chunks are fetched ([`voltile_hdf5::store`]), and it
+//! enters the render queue, in which clients take turns; then [`voltile_render::render`] reads
+//! boxes of voxels from volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the
 //! flight lands, and the tile is kept in the tiers once all of its chunks are verified. While the
 //! render threads are idle, chunks that were decoded in part are finished, which verifies their
 //! checksums, and neighbours are rendered. A corrupt chunk evicts its tiles: they are errors until
@@ -84,7 +84,7 @@
 //!   files, and lookups in the tiers, run on threads for blocking work. The render queue is
 //!   bounded.
 //! - **No tile is made from two generations of a file**, see [`voltile_hdf5`]. While a dataset is
-//!   live, incomplete values enter no cache ([`voltile_hdf5::volume::Volume::is_final`]).
+//!   live, voxels that are not final enter no cache ([`voltile_hdf5::volume::Volume::is_final`]).
 //! - **No number from a URL is used as an index** before a [`voltile_base::geometry::Patch`] has
 //!   clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.

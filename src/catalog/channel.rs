@@ -149,10 +149,8 @@ impl ChannelWindow {
 /// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time
 /// point.
 fn is_series(level: &FoundLevel) -> bool {
-    let has_axis = level.view.axes.position(AxisName::T).is_some();
-    let mut fixed = level.view.fixed.iter();
     matches!(&level.paths, Paths::Times(paths) if paths.len() > 1)
-        || (has_axis && !fixed.any(|(axis, _)| *axis == AxisName::T))
+        || level.view.extends_along(AxisName::T)
 }
 
 impl Channel {

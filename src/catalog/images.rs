@@ -236,15 +236,9 @@ impl Channel {
 
     /// Whether it has an axis z, even of extent 1.
     pub(super) fn has_sections(&self) -> bool {
-        if self.size().z > 1 {
-            return true;
-        }
-        let Some(level) = self.levels.first() else {
-            return false;
-        };
-        let view = &level.source.view;
-        let is_fixed = view.fixed.iter().any(|(axis, _)| *axis == AxisName::Z);
-        view.axes.position(AxisName::Z).is_some() && !is_fixed
+        let finest = self.levels.first();
+        self.size().z > 1
+            || finest.is_some_and(|level| level.source.view.extends_along(AxisName::Z))
     }
 }
 

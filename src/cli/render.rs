@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use voltile_base::description::{ChannelDescription, LevelDescription};
-use voltile_base::geometry::TileAddress;
+use voltile_base::geometry::{TileAddress, Xyz};
 use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
@@ -78,45 +77,31 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     Ok(())
 }
 
-/// The message about a tile outside of the volume: the slices of its channels, and their size.
+/// The message about a tile that shows nothing: the slices of its channels, and their size.
 fn outside(catalog: &Catalog, request: &TileRequest) -> String {
     let TileAddress { plane, level, .. } = request.address;
-    let mut text = format!("{request} lies outside of the volume, so the tile is black");
-    let found = catalog
-        .datasets()
-        .find(|dataset| dataset.token == request.token.token);
-    let Some(dataset) = found.map(|dataset| catalog.describe_dataset(dataset)) else {
+    let mut text = format!(
+        "{request} lies outside of the volume, or at a time point without data, so the tile is black"
+    );
+    let Some(dataset) = catalog.dataset(&request.token.token) else {
         return text;
     };
-    let axis = plane.slice_axis() as usize;
-    let is_shown = |channel: &&ChannelDescription| {
-        request
-            .channels
-            .names()
-            .any(|name| name.as_str() == channel.name)
-    };
-    for channel in dataset.channels.iter().filter(is_shown) {
-        let found = channel
-            .levels
-            .iter()
-            .find(|description| description.level == level.number());
-        let Some(LevelDescription {
-            size,
-            factor,
-            drawn,
-            ..
-        }) = found
-        else {
+    let dataset = catalog.describe_dataset(dataset);
+    let axis = plane.slice_axis();
+    for name in request.channels.names() {
+        let Some(channel) = dataset.channel(name.as_str()) else {
             continue;
         };
-        let first = dataset.offset[axis] / factor[axis] as i64;
-        let last = first + size[axis] as i64 - 1;
-        let [columns, rows] = drawn[plane as usize];
+        let Some(shown) = channel.level(level.number()) else {
+            continue;
+        };
+        let first = dataset.first_slice(channel, shown.factor)[axis];
+        let last = first.saturating_add_unsigned(Xyz::from(shown.size)[axis]) - 1;
+        let [columns, rows] = shown.drawn[plane as usize];
         let _ = write!(
             text,
-            "; level {} of {} has the slices {first} to {last} of {columns} × {rows} pixels in {plane}",
-            level.number(),
-            channel.name
+            "; level {} of {name} has the slices {first} to {last} of {columns} × {rows} pixels in {plane}",
+            level.number()
         );
     }
     text

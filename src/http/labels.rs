@@ -82,10 +82,18 @@ async fn found(
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
-    Ok(numbers(query, parameter)?.first().copied())
+    let Some(value) = given(query, parameter) else {
+        return Ok(None);
+    };
+    let number = value.parse().map_err(|_| Malformed::Parameter {
+        parameter,
+        value,
+        expected: "a whole number that fits in 64 bits",
+    })?;
+    Ok(Some(number))
 }
 
-/// The numbers of a parameter with commas between, at most as many as a page has labels.
+/// The numbers in a comma-separated parameter; numbers after the first [`MAX_COUNT`] are ignored.
 fn numbers(query: &str, parameter: &'static str) -> Result<Vec<u64>, Malformed> {
     let Some(value) = given(query, parameter) else {
         return Ok(Vec::new());
@@ -95,7 +103,7 @@ fn numbers(query: &str, parameter: &'static str) -> Result<Vec<u64>, Malformed> 
     numbers.map_err(|_| Malformed::Parameter {
         parameter,
         value,
-        expected: "whole numbers that fit in 64 bits",
+        expected: "whole numbers that fit in 64 bits, with commas between",
     })
 }
 

@@ -61,8 +61,8 @@ async fn tile(
     .await
 }
 
-/// The response with something that is identified: 304 if the client's copy is current, otherwise
-/// it is fetched. Calls `on_fetched` before the response is made.
+/// Answers an identified request: with 304 if the client's copy is current, otherwise with the
+/// fetched picture or range. Calls `on_fetched` before the response is made.
 pub(super) async fn respond(
     context: &Context<'_>,
     identified: &Identified,
@@ -86,8 +86,9 @@ pub(super) async fn respond(
         .body(Pieces::from_whole(tile.bytes)))
 }
 
-/// The response with 304 if the client's copy is current. A copy of what is not complete yet is
-/// not confirmed. `otherwise`: the `Cache-Control` without a version.
+/// Records the dataset of a request, and confirms the client's copy with 304 if it is current. A
+/// copy of incomplete data is never confirmed. `otherwise` is the `Cache-Control` for addresses
+/// without a version.
 pub(super) fn confirmed(
     context: &Context<'_>,
     identified: &Identified,

@@ -5,6 +5,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::units;
 
 use super::VoxelSize;
+use super::found::along;
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;
@@ -73,11 +74,7 @@ impl Calibration {
             .map(|axis| spacings.get(axes.position(axis)?)?.clone());
         let x = x?;
         let y = y?;
-        let sections = axes
-            .position(AxisName::Z)
-            .and_then(|place| shape.get(place))
-            .copied()
-            .unwrap_or(1);
+        let sections = along(shape, axes, AxisName::Z);
         let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
         let all = match stated {
             Some(all) => all,

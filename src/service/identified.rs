@@ -67,7 +67,7 @@ impl Identified {
         self.key
     }
 
-    /// Whether it is a tile that lies outside of the volume.
+    /// Whether it is a black tile: it lies outside of the volume, or at a time point without data.
     pub fn is_outside(&self) -> bool {
         matches!(self.subject, RequestSubject::Black(_))
     }
@@ -106,6 +106,14 @@ impl Identified {
     pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
         match &self.subject {
             RequestSubject::Box(resolved, encoding, _) => Some((resolved.plan(), *encoding)),
+            _ => None,
+        }
+    }
+
+    /// The encoding of a box of voxels; `None` for anything else.
+    pub fn encoding(&self) -> Option<BoxEncoding> {
+        match self.subject {
+            RequestSubject::Box(_, encoding, _) => Some(encoding),
             _ => None,
         }
     }

@@ -40,8 +40,8 @@ pub(super) struct Preparation {
     metrics: Metrics,
     lookups: Semaphore,
     fetches: Semaphore,
-    /// One place for each tile that is being prepared or waits to be.
-    places: Arc<Semaphore>,
+    /// One permit for each tile that is being prepared or waits to be.
+    permits: Arc<Semaphore>,
 }
 
 type TileFlight = Flight<TileKey, Tile, TileError>;
@@ -54,7 +54,7 @@ impl Preparation {
             metrics,
             lookups: Semaphore::new(MAX_LOOKUPS),
             fetches: Semaphore::new(MAX_FETCHES),
-            places: Arc::new(Semaphore::new(MAX_WAITING)),
+            permits: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
 
@@ -70,13 +70,15 @@ impl Preparation {
         if !work.is_looked_for() && !work.footprint.is_remote() {
             return self.queue(work, flight, demand);
         }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            let waiting = MAX_WAITING;
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             self.metrics.rejected.inc();
-            flight.land(Err(Busy { waiting }.into()));
+            let refusal = Busy {
+                waiting: MAX_WAITING,
+            };
+            flight.land(Err(refusal.into()));
             return None;
         };
-        tokio::spawn(Arc::clone(self).prepare(work, flight, demand, place));
+        tokio::spawn(Arc::clone(self).prepare(work, flight, demand, permit));
         None
     }
 
@@ -94,7 +96,7 @@ impl Preparation {
         work: Arc<TileWork>,
         mut flight: TileFlight,
         demand: Demand,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) {
         let interest = flight.interest();
         let prepared = loop {
@@ -110,7 +112,7 @@ impl Preparation {
                 }
             }
         };
-        drop(place);
+        drop(permit);
         match prepared {
             Ok(Some(tile)) => flight.land(Ok(work.weighed(tile))),
             Ok(None) => {

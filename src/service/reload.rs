@@ -53,16 +53,19 @@ impl TileService {
     pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
         self.pool.stalls().watch_thread(false);
         let (catalog, before) = self.live.with_settings();
-        let mut served = before.datasets.clone();
-        served.retain(|token, _| catalog.dataset(token).is_some());
+        let served: BTreeMap<&Name, &DatasetSettings> = before
+            .datasets
+            .iter()
+            .filter(|(token, _)| catalog.dataset(token).is_some())
+            .collect();
         let mut to_open = catalog.to_open(&settings, &before);
         let TrialResults { refused, pending } = self.try_files(&settings, &to_open, &served);
         to_open.retain(|token| !pending.contains(token));
         let mut waiting = BTreeSet::new();
         let is_pending = !pending.is_empty();
         for token in pending {
-            match served.remove(&token) {
-                Some(known) => _ = settings.datasets.insert(token, known),
+            match served.get(&token).copied() {
+                Some(known) => _ = settings.datasets.insert(token, known.clone()),
                 None if catalog.closed().contains_key(&token) => _ = waiting.insert(token),
                 None => _ = settings.datasets.remove(&token),
             }
@@ -113,7 +116,7 @@ impl TileService {
         &self,
         settings: &Settings,
         to_open: &[Name],
-        served: &BTreeMap<Name, DatasetSettings>,
+        served: &BTreeMap<&Name, &DatasetSettings>,
     ) -> TrialResults {
         let Some(reopener) = self.reopener.as_ref().filter(|_| !to_open.is_empty()) else {
             return TrialResults::default();
@@ -123,7 +126,7 @@ impl TileService {
         reopener.try_files(&changed, |token| {
             let wanted = settings.datasets.get(token);
             wanted.is_some_and(|wanted| {
-                wanted.found_in.is_some() || served.get(token) == Some(wanted)
+                wanted.found_in.is_some() || served.get(token) == Some(&wanted)
             })
         })
     }

@@ -123,7 +123,7 @@ impl TileService {
 }
 
 fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
-    // Another flight may have landed after this one's request had looked.
+    // Another flight may have sampled the channel since this one was requested.
     if let Some(survey) = channel.surveyed() {
         return Ok(Arc::clone(survey));
     }
@@ -138,7 +138,9 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
         // Logged once for all channels and tiles.
         Err(ReadError::Unresponsive(_)) => {}
         // It is tried again for each document and tile that needs the sample.
-        Err(_) if !channel.note_unsampled() => {}
+        Err(error) if !channel.note_unsampled() => {
+            tracing::debug!(channel = %channel.name, "again no sample could be taken: {error}");
+        }
         // The tiles of bytes report the problem by themselves.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");

@@ -239,7 +239,6 @@ impl TileService {
         yields: Yields,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
-        let unfinished = UnfinishedChunks::default();
         let drawing = identified.drawing()?;
         Some(TileWork {
             key: identified.key(),
@@ -251,9 +250,8 @@ impl TileService {
                 decode: purpose.decode(),
                 yields,
                 trace,
-                unfinished: Some(unfinished.clone()),
+                unfinished: Some(UnfinishedChunks::default()),
             },
-            unfinished,
             tier_writer: Arc::clone(&self.tier_writer),
             metrics: self.metrics.clone(),
         })

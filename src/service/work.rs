@@ -49,7 +49,6 @@ pub(super) struct TileWork {
     pub purpose: Purpose,
     /// How its chunks are read, and the trace of the request that it is made for.
     pub policy: ReadPolicy,
-    pub unfinished: UnfinishedChunks,
     pub tier_writer: Arc<TierWriter>,
     pub metrics: Metrics,
 }
@@ -86,7 +85,10 @@ impl TileWork {
                     &self.origin,
                     &tile,
                     self.is_for_tiers(),
-                    self.unfinished.take(),
+                    self.policy
+                        .unfinished
+                        .as_ref()
+                        .and_then(UnfinishedChunks::take),
                 );
             }
             _ if !self.is_for_tiers() => {}

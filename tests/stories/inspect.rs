@@ -77,8 +77,9 @@ fn render_says_that_a_tile_lies_outside_and_which_slices_there_are() {
     assert!(!rendered(last).contains("outside"));
     let said = rendered(last + 1);
     assert!(
-        said.contains("lies outside of the volume, so the tile is black")
-            && said.contains(&format!("level 0 of raw has the slices 0 to {last} of ")),
+        said.contains(
+            "lies outside of the volume, or at a time point without data, so the tile is black"
+        ) && said.contains(&format!("level 0 of raw has the slices 0 to {last} of ")),
         "{said}"
     );
 }

@@ -113,6 +113,7 @@ fn labels_are_asked_for_by_id_in_pages_and_by_search() {
         ("id=seven", "id=\"seven\""),
         ("after=-1", "after=\"-1\""),
         ("count=x", "count=\"x\""),
+        ("count=5,6", "count=\"5,6\""),
     ] {
         let answer = server.get(&format!("{LABELS}?{query}"));
         assert_eq!(answer.status, 404, "{query}");

@@ -71,13 +71,10 @@ fn every_address_is_served_and_printed_in_order() {
                 "{endpoint}"
             );
         }
-        assert!(
-            server
-                .printed()
-                .contains(&format!("\npage {}/\n", endpoints[0])),
-            "{}",
-            server.printed()
-        );
+        let printed = server.printed();
+        let page = format!("page {}/", endpoints[0]);
+        let line = printed.lines().nth(endpoints.len());
+        assert_eq!(line, Some(page.as_str()), "{printed}");
     }
 }
 
@@ -118,7 +115,7 @@ fn one_address_that_cannot_be_bound_is_an_error() {
 }
 
 #[test]
-fn of_many_files_five_tiles_of_images_are_printed_and_the_page_last() {
+fn of_many_files_the_page_and_then_five_tiles_are_printed_images_first() {
     let place = Place::new();
     let [image, labels] = ["raw", "labels"].map(|name| {
         move |file: &hdf5::File| {

@@ -127,6 +127,9 @@ fn each_map_gives_each_shade_its_colour() {
     let shown =
         |colour: &dyn Fn(usize) -> [u8; 3]| coloured(16, |row, column| colour(16 * row + column));
     assert!(mapped("fire") == shown(&fire));
+    let cyanhot = include_bytes!("../../crates/base/src/maps/cyanhot.lut");
+    let of_table = |shade: usize| [0, 1, 2].map(|part| cyanhot[256 * part + shade]);
+    assert!(mapped("cyanhot") == shown(&of_table));
     assert!(mapped("inverted") == shown(&|shade| [255 - shade as u8; 3]));
     let scaled = |shade: usize, part: usize| ((2 * shade * part + 255) / 510) as u8;
     assert!(mapped("fF8003") == shown(&|shade| [255, 128, 3].map(|part| scaled(shade, part))));

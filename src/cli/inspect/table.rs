@@ -74,7 +74,7 @@ fn in_one_line(channel: &ChannelDescription) -> String {
         channel.name, channel.kind, channel.dtype
     );
     if let Some(times) = channel.times {
-        let _ = write!(line, ", {times} time{}", if times == 1 { "" } else { "s" });
+        let _ = write!(line, ", {}", counted(times, "time"));
     }
     if let Some(size) = channel.voxel_size {
         let voxel = voxel(size, channel.voxel_unit.as_deref());

@@ -323,16 +323,22 @@ impl StoredDataset {
         found
     }
 
-    /// The names of the filters that cannot be decoded here. Reading their chunks is an error.
-    /// Decodes a chunk if only that tells.
+    /// The names of the filters that cannot be decoded here. Reading a chunk that went through one
+    /// of them is an error. Decodes a chunk if the filters alone do not tell.
     fn missing_filters(&self) -> Vec<String> {
-        if let Some(pipeline) = self.direct_pipeline() {
-            return match self.try_chunk(pipeline) {
-                Err(ReadError::MissingFilter { filter, .. }) => vec![filter],
-                // Other errors are reported when voxels are read.
-                _ => Vec::new(),
-            };
+        let Some(pipeline) = self.direct_pipeline() else {
+            return self.unavailable_filters();
+        };
+        match self.probe_chunk(pipeline) {
+            Err(ReadError::MissingFilter { filter, .. }) => vec![filter],
+            Err(_) if !pipeline.is_complete() => self.unavailable_filters(),
+            // Other errors are reported when voxels are read.
+            Ok(()) | Err(_) => Vec::new(),
         }
+    }
+
+    /// The names of the filters that neither voltile nor libhdf5 has.
+    fn unavailable_filters(&self) -> Vec<String> {
         self.filters
             .iter()
             .filter(|filter| !filter.available)
@@ -532,8 +538,13 @@ impl StoredDataset {
 
     /// The index entries of all written chunks.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
+        self.entries_by(None)
+    }
+
+    /// The index entries of all written chunks; an error if they are not read by `until`.
+    pub(super) fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], ReadError> {
         self.index
-            .entries()
+            .entries_by(until)
             .map_err(|error| self.without_index(error))
     }
 

@@ -50,20 +50,27 @@ pub(super) enum DecodeError {
 }
 
 impl DecodeError {
+    /// Whether a filter is missing, which reading the bytes again does not mend.
+    pub(super) fn is_unsupported(&self) -> bool {
+        matches!(self, DecodeError::Broken { problem, .. } if problem.cause == Cause::Unsupported)
+    }
+
     /// The error of reading a chunk. `place` is the file and the dataset.
     pub(super) fn at(self, place: String, chunk: &str) -> ReadError {
-        let cause = match &self {
-            DecodeError::Broken { problem, .. } => problem.cause,
-            DecodeError::Length { .. } => Cause::Malformed,
+        let text = format!("chunk {chunk}: {self}");
+        let DecodeError::Broken { problem, .. } = self else {
+            return ReadError::damaged(place, text);
         };
-        let problem = format!("chunk {chunk}: {self}");
-        match (cause, self) {
-            (Cause::Corrupt, _) => ReadError::Corrupt { place, problem },
-            (Cause::Unsupported, DecodeError::Broken { problem, .. }) => ReadError::MissingFilter {
+        match problem.cause {
+            Cause::Corrupt => ReadError::Corrupt {
+                place,
+                problem: text,
+            },
+            Cause::Unsupported => ReadError::MissingFilter {
                 place,
                 filter: problem.to_string(),
             },
-            _ => ReadError::Damaged { place, problem },
+            Cause::Malformed => ReadError::damaged(place, text),
         }
     }
 }
@@ -103,7 +110,7 @@ const FILTERS: &[SupportedFilter] = &[
     filter::<32015>("zstd", |_| boxed(PlainCompressor(zstd::decode))),
     filter::<32022>("bitgroom", |_| boxed(Rounded)),
     filter::<32023>("granular_bitround", |_| boxed(Rounded)),
-    filter::<32026>("blosc2", |_| boxed(blosc::Frame)),
+    filter::<BLOSC2>("blosc2", |_| boxed(blosc::Frame)),
 ];
 
 const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> SupportedFilter {
@@ -144,6 +151,7 @@ impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
 }
 
 const DEFLATE: i32 = 1;
+const BLOSC2: i32 = 32026;
 
 /// Names for messages: of filters that are not decoded here, and one that users know by another
 /// name.
@@ -280,11 +288,10 @@ impl Pipeline {
         self.0.iter().all(|stage| stage.is_decoded)
     }
 
-    /// Whether only a chunk tells whether it can be decoded: by what its mask skips, or by the
-    /// codecs of blosc.
-    pub(super) fn must_be_tried(&self) -> bool {
-        let is_blosc = |stage: &Stage| stage.name.starts_with("blosc");
-        !self.is_complete() || self.0.iter().any(is_blosc)
+    /// Whether only a stored chunk shows that it can be decoded: it may have skipped a missing
+    /// filter, and the bytes of blosc2 name its codec.
+    pub(super) fn needs_probe(&self) -> bool {
+        !self.is_complete() || self.0.iter().any(|stage| stage.id == BLOSC2)
     }
 
     /// Whether deflate is the only filter.

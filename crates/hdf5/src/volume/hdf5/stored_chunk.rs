@@ -24,6 +24,8 @@ use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 /// before.
 const MAX_AGAIN: usize = 5;
 const AGAIN: Duration = Duration::from_millis(10);
+/// How long the index of a dataset is read when it is opened: as long as for a first look at it.
+const MAX_PROBE: Duration = Duration::from_secs(2);
 
 /// A position in the chunk grid, and the index entry of the chunk there.
 #[derive(Debug, Clone, Copy)]
@@ -124,10 +126,7 @@ impl StoredDataset {
         };
         self.ensure_possible(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
-        let fetched = self
-            .file
-            .bytes
-            .fetch(entry.address, entry.length as usize, &self.place())?;
+        let fetched = self.bytes_of(&entry)?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(FetchedChunk::Bytes(entry, fetched, pipeline))
     }
@@ -235,23 +234,25 @@ impl StoredDataset {
     }
 
     /// Decodes one of the chunks that went through the most filters, if only that tells whether
-    /// they can be decoded.
-    pub(super) fn try_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
-        if !pipeline.must_be_tried() {
+    /// they can be decoded. Large chunks, and indexes that take long to read, are left to requests.
+    pub(super) fn probe_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
+        if !pipeline.needs_probe() || !self.is_light() {
             return Ok(());
         }
-        let entries = self.entries()?.iter();
+        let entries = self.entries_by(Some(Instant::now() + MAX_PROBE))?.iter();
         let Some(entry) = entries.min_by_key(|entry| entry.mask.count_ones()) else {
             return Ok(());
         };
         let at = self.grid.numbered(entry.number);
         self.ensure_possible(&at, *entry, pipeline)?;
-        let length = entry.length as usize;
-        let bytes = self
-            .file
-            .bytes
-            .fetch(entry.address, length, &self.place())?;
+        let bytes = self.bytes_of(entry)?;
         self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
+    }
+
+    /// The stored bytes of a chunk.
+    fn bytes_of(&self, entry: &Entry) -> Result<Fetched, ReadError> {
+        let length = entry.length as usize;
+        self.file.bytes.fetch(entry.address, length, &self.place())
     }
 
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
@@ -306,15 +307,12 @@ impl StoredDataset {
         // A chunk that is written again where it lies may be read while that happens.
         let attempts = if self.may_change(at) { MAX_AGAIN } else { 0 };
         for _ in 0..attempts {
-            if decoded.is_ok() {
+            let Err(error) = &decoded else { break };
+            if error.is_unsupported() {
                 break;
             }
             thread::sleep(AGAIN);
-            let length = entry.length as usize;
-            let again = self
-                .file
-                .bytes
-                .fetch(entry.address, length, &self.place())?;
+            let again = self.bytes_of(entry)?;
             decoded = pipeline.decode(&again, mask, whole, wanted);
         }
         decoded.map_err(|error| {

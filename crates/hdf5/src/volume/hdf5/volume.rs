@@ -74,6 +74,12 @@ impl View {
         }
     }
 
+    /// Whether the dataset has this axis, and the view is not fixed at one position along it.
+    pub fn extends_along(&self, axis: AxisName) -> bool {
+        let is_fixed = self.fixed.iter().any(|(fixed, _)| *fixed == axis);
+        self.axes.position(axis).is_some() && !is_fixed
+    }
+
     /// A dataset that holds one volume in z, y, x order.
     pub fn zyx() -> Self {
         Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))

@@ -66,7 +66,8 @@ impl Decoder for Frame {
         };
         let count = parts(&grid.shape, &grid.chunk).product();
         // The padding of chunks and blocks is decoded, too.
-        if grid.chunk_bytes.checked_mul(count) > Some(self.bound(0, limit)) {
+        let padded = grid.chunk_bytes.checked_mul(count);
+        if padded.is_none_or(|padded| padded > self.bound(0, limit)) {
             return Err("its padding is longer than a chunk".into());
         }
         let chunks = Chunks::find(bytes, header_length, count)?;
@@ -205,9 +206,10 @@ impl BlockGrid {
         let mut buffers = Buffers::default();
         let mut first = Vec::new();
         let mut decoded = vec![0; self.block_bytes];
+        let bounds = self.bounds(number);
         for block in 0..chunk.blocks() {
             chunk.block(block, &first, &mut buffers, &mut decoded)?;
-            self.place(number, block, &decoded, out);
+            self.place(&bounds, block, &decoded, out);
             if block == 0 {
                 first = decoded.clone();
             }
@@ -215,18 +217,29 @@ impl BlockGrid {
         Ok(())
     }
 
-    /// Copies the rows of a block of a chunk to their place in the output, without padding.
-    fn place(&self, chunk: usize, block: usize, decoded: &[u8], out: &mut [u8]) {
-        let mut start = origin(chunk, &self.shape, &self.chunk);
-        let within = start.iter().zip(&self.chunk).zip(&self.shape);
-        let end: Vec<usize> = within
-            .map(|((start, chunk), extent)| extent.min(&(start + chunk)).to_owned())
+    /// The start of a chunk, and its end, where the data ends at the latest.
+    fn bounds(&self, chunk: usize) -> [Vec<usize>; 2] {
+        let start = origin(chunk, &self.shape, &self.chunk);
+        let axes = start.iter().zip(&self.chunk).zip(&self.shape);
+        let end = axes
+            .map(|((start, length), extent)| (start + length).min(*extent))
             .collect();
-        let in_chunk = origin(block, &self.chunk, &self.block);
-        start
-            .iter_mut()
-            .zip(in_chunk)
-            .for_each(|(start, within)| *start += within);
+        [start, end]
+    }
+
+    /// Copies the rows of a block to their place in the output, without padding. The bounds are
+    /// those of its chunk.
+    fn place(
+        &self,
+        [chunk_start, end]: &[Vec<usize>; 2],
+        block: usize,
+        decoded: &[u8],
+        out: &mut [u8],
+    ) {
+        let mut start = origin(block, &self.chunk, &self.block);
+        for (within, chunk_start) in start.iter_mut().zip(chunk_start) {
+            *within += chunk_start;
+        }
         let (Some(width), Some(block_width), Some(first), Some(end_of_row)) = (
             self.shape.last(),
             self.block.last(),
@@ -240,7 +253,7 @@ impl BlockGrid {
             return;
         }
         for (at, row) in decoded.chunks_exact(block_width * self.element).enumerate() {
-            if let Some(index) = self.row(at, &start, &end) {
+            if let Some(index) = self.row(at, &start, end) {
                 out[(index * width + first) * self.element..][..length]
                     .copy_from_slice(&row[..length]);
             }
@@ -323,7 +336,7 @@ mod tests {
         ];
         let mut out = vec![0; 15];
         for (number, block) in data.iter().enumerate() {
-            blocks.place(0, number, block, &mut out);
+            blocks.place(&blocks.bounds(0), number, block, &mut out);
         }
         assert_eq!(out, (0..15).collect::<Vec<u8>>());
         assert_eq!((blocks.block_bytes, blocks.chunk_bytes), (4, 24));
@@ -335,10 +348,10 @@ mod tests {
         // column is padding, not the first of the next chunk.
         let blocks = grid(&[2, 4], &[2, 3], &[2, 2]);
         let mut out = vec![0; 8];
-        blocks.place(1, 0, &[3, 99, 7, 99], &mut out);
-        blocks.place(1, 1, &[99; 4], &mut out);
-        blocks.place(0, 0, &[0, 1, 4, 5], &mut out);
-        blocks.place(0, 1, &[2, 99, 6, 99], &mut out);
+        blocks.place(&blocks.bounds(1), 0, &[3, 99, 7, 99], &mut out);
+        blocks.place(&blocks.bounds(1), 1, &[99; 4], &mut out);
+        blocks.place(&blocks.bounds(0), 0, &[0, 1, 4, 5], &mut out);
+        blocks.place(&blocks.bounds(0), 1, &[2, 99, 6, 99], &mut out);
         assert_eq!(out, (0..8).collect::<Vec<u8>>());
     }
 
