@@ -115,9 +115,10 @@ export class Visit {
     await this.page.waitForSelector(".pane[data-shown]");
     await this.page.evaluate(() => (window.stateBefore = null));
     await this.page.waitForFunction(() => {
-      const state = () => [location.hash, document.querySelector(".status").textContent,
-        ...[...document.querySelectorAll(".pane")].map((pane) => `${pane.dataset.shown} ${pane.className}`)].join();
-      const now = state();
+      // While a dataset makes room for another one, there is neither a line nor a pane.
+      const line = document.querySelector(".status")?.textContent ?? "busy";
+      const panes = [...document.querySelectorAll(".pane")].map((pane) => `${pane.dataset.shown} ${pane.className}`);
+      const now = [location.hash, line, ...panes].join();
       if (window.stateBefore !== now || /busy|lossy/.test(now)) {
         window.stateBefore = now;
         window.stateSince = performance.now();
