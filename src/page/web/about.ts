@@ -3,7 +3,7 @@
 import { addressOf, type Channel, type Dataset, explain, type PlaneName, sound } from "./data";
 import { h, sheet } from "./dom";
 import { PLANES } from "./geometry";
-import { hasWords } from "./text";
+import { wordFilter } from "./text";
 import { when } from "./when";
 
 /** What the server's description has besides what the page always needs. */
@@ -76,9 +76,10 @@ function content(about: About): HTMLElement[] {
 function attributes(objects: [string, Record<string, string>][]): HTMLElement[] {
   if (!objects.length) return [];
   const list = h("div", {});
-  const show = (text: string) => {
+  const show = (words: string) => {
+    const hasWords = wordFilter(words);
     const found = objects.flatMap(([path, all]) => {
-      const rows = Object.entries(all).filter((row) => hasWords([path, ...row].join(" "), text));
+      const rows = Object.entries(all).filter((row) => hasWords([path, ...row].join(" ")));
       return rows.length ? [h("h4", {}, path), table(["Attribute", "Value"], rows)] : [];
     });
     list.replaceChildren(...(found.length ? found : [h("p", {}, "No attribute has these words.")]));

@@ -24,7 +24,7 @@ function read(text: string): Bookmark[] {
     const { name, view } = (one ?? {}) as Partial<Bookmark>;
     return typeof name === "string" && typeof view === "string" && view.startsWith("#");
   };
-  if (!Array.isArray(all) || !all.every(isBookmark)) throw new Error("This is no file of bookmarks: a JSON list of objects with name and view is expected, as “Save as a file” writes it.");
+  if (!Array.isArray(all) || !all.every(isBookmark)) throw new Error("This is not a file of bookmarks: a JSON list of objects with name and view is expected, as “Save as a file” writes it.");
   return all.map(({ name, view }) => ({ name, view }));
 }
 

@@ -1,7 +1,7 @@
 // Which channels are shown, and in which range: changes of a view.
 
 import { baseWindow, type Channel, type Dataset } from "./data";
-import { coloured, firstTime, inSight, isOn, middle, type Shown, type View } from "./view";
+import { coloured, firstTime, imagesOn, inSight, isOn, middle, type Shown, type View } from "./view";
 
 /** A view in which other channels are on; if they cannot be shown at the same place, in the middle of the first. */
 function showing(dataset: Dataset, view: View, names: string[]): View {
@@ -10,7 +10,7 @@ function showing(dataset: Dataset, view: View, names: string[]): View {
   const first = dataset.channels.find(({ name }) => names.includes(name));
   const stays = !first || inSight(dataset, view).includes(first);
   const there = stays ? {} : { at: middle(first), zoom: 0, time: firstTime(first) };
-  const [lead] = dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+  const [lead] = imagesOn(dataset, view);
   return coloured(dataset, ranged(dataset, { ...view, ...there, shown }, lead ?? null, {}));
 }
 

@@ -108,18 +108,23 @@ export function pictureSheet(subject: Subject, failed: (error: unknown) => void)
     const step = from <= to ? 1 : -1;
     const digits = String(Math.max(from, to)).length;
     const all = Math.abs(to - from) + 1;
+    // The number stands at the end of the name, and its letter may also be in the token before.
+    const renumbered = (of: string, number: number, text: string) => {
+      const place = of.lastIndexOf(`_${letter}${number}`) + 2;
+      return of.slice(0, place) + text + of.slice(place + String(number).length);
+    };
     let name = "";
     for (let number = from, i = 1; i <= all; number += step, i += 1) {
       button.textContent = `Drawing ${i} of ${all} …`;
       const [bytes, of] = await file({ [key]: number });
       name ||= of;
       // In the order of names.
-      const entry = new ZipPassThrough(`${of.replace(`_${letter}${number}`, `_${letter}${String(number).padStart(digits, "0")}`)}.png`);
+      const entry = new ZipPassThrough(`${renumbered(of, number, String(number).padStart(digits, "0"))}.png`);
       zip.add(entry);
       entry.push(bytes, true);
     }
     zip.end();
-    save(new Blob(parts), "application/zip", `${name.replace(`_${letter}${from}`, `_${letter}${from}-${to}`)}.zip`);
+    save(new Blob(parts), "application/zip", `${renumbered(name, from, `${from}-${to}`)}.zip`);
   };
   const make = async () => {
     button.disabled = true;

@@ -72,7 +72,7 @@ export const KEYS: Key[] = [
   key("a", "all three planes, linked", (actions) => actions.arrange("all")),
   {
     keys: "1 … 9",
-    says: "show or hide a channel; with shift show it alone, and again the others, too",
+    says: "show or hide a channel; with shift, show it alone, or bring the others back",
     matches: (event) => /^Digit[1-9]$/.test(event.code),
     acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1, event.shiftKey),
   },
@@ -92,7 +92,7 @@ export const KEYS: Key[] = [
   key("f", "full screen", (actions) => actions.screen()),
   key("g", "go to a position, a slice, a time, a label, a link", (actions) => actions.goto()),
   key("m", "measure along a line", (actions) => actions.line()),
-  key("r", "measure a rectangle: mean, deviation, least and greatest value", (actions) => actions.region()),
+  key("r", "measure a rectangle: mean, standard deviation, minimum, maximum", (actions) => actions.region()),
   key("h", "bookmarks: views with names", (actions) => actions.bookmarks()),
   key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
   placed("k", "KeyK", "play along time or slices, with shift backwards; stop", (actions, event) => actions.play(event.shiftKey ? -1 : 1)),

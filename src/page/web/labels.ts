@@ -67,7 +67,11 @@ export function drawLabels(pixels: Uint8ClampedArray, side: number, ids: Values,
   const { selected, shuffle, outlines } = look;
   const { places, occurring } = numbered(ids);
   const opacity = (id: string) => (!selected || id === selected.id ? 255 : selected.alone ? 0 : DIMMED);
-  const painted = occurring.map((id, i) => (i ? [...labelColour(BigInt(id), shuffle), opacity(id)] : [0, 0, 0, 0]));
+  const painted = new Uint8ClampedArray(4 * occurring.length);
+  occurring.forEach((id, i) => i && painted.set([...labelColour(BigInt(id), shuffle), opacity(id)], 4 * i));
+  // Whole pixels are copied, so the order of bytes in a word does not matter.
+  const colours = new Uint32Array(painted.buffer);
+  const words = new Uint32Array(pixels.buffer, pixels.byteOffset, side * side);
   // Outside of the volume, labels go on.
   const differs = (place: number, row: number | undefined, x: number) => row !== undefined && x >= 0 && x < width && places[row * width + x] !== place;
   rows.forEach((row, y) => {
@@ -75,7 +79,7 @@ export function drawLabels(pixels: Uint8ClampedArray, side: number, ids: Values,
     for (let x = Math.max(0, -left); x < Math.min(width, side - left); x += 1) {
       const place = places[row * width + x] ?? 0;
       const isDrawn = place && (!outlines || differs(place, row, x - 1) || differs(place, row, x + 1) || differs(place, rows[y - 1], x) || differs(place, rows[y + 1], x));
-      if (isDrawn) pixels.set(painted[place] ?? [], 4 * ((y + top) * side + x + left));
+      if (isDrawn) words[(y + top) * side + x + left] = colours[place] ?? 0;
     }
   });
 }

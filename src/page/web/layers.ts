@@ -110,9 +110,11 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   ];
   // Of channels in the same colours at different places, the tiles of a mosaic, the later lies on top; all else is added.
   const looks = drawn.map(([channels]) => JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour])));
-  const covers = ([channels]: [Channel[], Layer], index: number) =>
-    looks.indexOf(looks[index] ?? "") < index && String(beginOf(channels[0] as Channel)) !== String(beginOf(drawn[looks.indexOf(looks[index] ?? "")]?.[0][0] as Channel));
-  drawn.forEach((one, index) => (one[1].adds = index > 0 && !covers(one, index)));
+  const places = drawn.map(([[first]]) => String(beginOf(first as Channel)));
+  drawn.forEach(([, layer], index) => {
+    const alike = looks.indexOf(looks[index] as string);
+    layer.adds = index > 0 && (alike === index || places[alike] === places[index]);
+  });
   const layers = drawn.map(([, layer]) => layer);
   const labels = on.filter((channel) => channel.kind === "labels");
   return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];

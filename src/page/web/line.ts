@@ -280,6 +280,7 @@ export class LinePanel extends MeasurePanel {
   }
 
   protected async found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
+    this.measured = null;
     const { dataset, view } = this.scene();
     const { plane } = this.pane;
     const found = await profile(dataset, view, plane, from, to, signal);

@@ -9,7 +9,7 @@ import { Grid, TILE } from "./geometry";
 import { counted } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
-import { hasWords } from "./text";
+import { wordFilter } from "./text";
 import { beginning, toHash } from "./view";
 
 /** The coarsest offered level: one tile, or as few as possible. */
@@ -179,7 +179,8 @@ export class List {
   private found(): Dataset[] {
     const { words } = this.choice;
     const text = ({ token, folder, channels }: Dataset) => [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
-    const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset), words));
+    const hasWords = wordFilter(words);
+    const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
     return found.sort(ORDERS[this.choice.order]?.compare);
   }
 

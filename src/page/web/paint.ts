@@ -35,7 +35,7 @@ export const nameOfColour = (colour: Colour): string => (isCode(colour) ? colour
 
 /** A colour as in links, where codes have no `#`; null if it is none. */
 export function readColour(text: string): Colour | null {
-  if (/^[0-9a-f]{6}$/.test(text)) return `#${text}`;
+  if (/^[0-9a-f]{6}$/i.test(text)) return `#${text.toLowerCase()}`;
   return [...PURE, ...MAPS].find((colour) => colour === text) ?? null;
 }
 

@@ -9,7 +9,7 @@ import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
 import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
-import { hasSlabs, type Layer, layersOf, type Scene } from "./layers";
+import { hasSlabs, layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
 import { inWords, type Slab } from "./slab";
 import { Stack } from "./stack";
@@ -295,13 +295,13 @@ export class Pane {
     return { level, slice: own.slices(level, scene.view.at, scene.dataset.offset), box };
   }
 
-  /** What is drawn: layers, and the part in sight, in units. */
-  drawn(): { grid: Grid; layers: Layer[]; part: Rectangle } | null {
+  /** The grid that is drawn, and the part of it in sight, in units. */
+  drawn(): { grid: Grid; part: Rectangle } | null {
     const { grid } = this;
     if (!grid) return null;
     const { x, y, width, height } = this.viewer.viewport.getBounds(true);
     const units = (length: number) => length * grid.width;
-    return { grid, layers: this.stack.layers, part: { x: units(x), y: units(y), width: units(width), height: units(height) } };
+    return { grid, part: { x: units(x), y: units(y), width: units(width), height: units(height) } };
   }
 
   /** The slab that is drawn, if one is; it may be thinner than what was asked for. */

@@ -7,8 +7,8 @@ import { baseWindow, type Channel, companions, type Dataset, isMeasured } from "
 import { h, iconButton } from "./dom";
 import { type Colour, DIVERGING, gradient, isCode, MAPS, nameOfColour, PURE } from "./paint";
 import { SightList, type Seen } from "./sight";
-import { breakable, hasWords } from "./text";
-import { inSight, isLabel, isOn, type Shown, type View } from "./view";
+import { breakable, wordFilter } from "./text";
+import { imagesOn, inSight, isLabel, isOn, type Shown, type View } from "./view";
 import { onlyValue, WindowControl } from "./window";
 
 /** What the panel asks for. */
@@ -61,7 +61,7 @@ export class Panel {
     this.words.hidden = dataset.channels.length < MANY;
     this.beside.hidden = dataset.channels.length < 2;
     this.oneRange.checked = view.oneRange;
-    this.ties.hidden = !this.adjust || dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel)).length < 2;
+    this.ties.hidden = !this.adjust || imagesOn(dataset, view).length < 2;
     const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected, view.shown[channel.name]?.shuffle, view.shown[channel.name]?.outlines]);
     const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
     if (state !== this.built) {
@@ -81,7 +81,8 @@ export class Panel {
 
   /** The channels in which the words occur. */
   private found(dataset: Dataset): Channel[] {
-    return dataset.channels.filter(({ name, label }) => hasWords(`${name} ${label ?? ""}`, this.words.value));
+    const hasWords = wordFilter(this.words.value);
+    return dataset.channels.filter(({ name, label }) => hasWords(`${name} ${label ?? ""}`));
   }
 
   /** Shows the next channel alone, or at -1 the previous, of those that are found. */
@@ -93,8 +94,7 @@ export class Panel {
   private tieRanges(): void {
     const { dataset } = this.now ?? {};
     const oneRange = this.oneRange.checked;
-    const lead = (view: View) => dataset?.channels.find((channel) => channel.kind === "image" && isOn(view, channel)) ?? null;
-    if (dataset) this.events.change((view) => ranged(dataset, { ...view, oneRange }, lead(view), {}));
+    if (dataset) this.events.change((view) => ranged(dataset, { ...view, oneRange }, imagesOn(dataset, view)[0] ?? null, {}));
   }
 
   private build(dataset: Dataset, view: View): void {
@@ -154,11 +154,11 @@ export class Panel {
       event.preventDefault();
       this.events.change((now) => solo(dataset, now, channel));
     };
-    const name = h("label", { className: "switch", title: dataset.channels.length > 1 ? `${channel.label ?? channel.name}: alt and click shows it alone, and again the others, too` : "", onclick },
+    const name = h("label", { className: "switch", title: dataset.channels.length > 1 ? `${channel.label ?? channel.name}: alt-click shows it alone, or brings the others back` : "", onclick },
       h("input", { type: "checkbox", id: `on-${channel.name}`, checked: shown.on, disabled: single, onchange }),
       h("span", {}, ...breakable(channel.label ?? channel.name)),
       h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
-    const alone = dataset.channels.filter((other) => other.kind === "image" && isOn(view, other)).length < 2;
+    const alone = imagesOn(dataset, view).length < 2;
     const said = channel.transform?.in_words;
     const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(dataset, channel, shown, alone) : [])];
     return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);

@@ -7,7 +7,7 @@ import { csvLine, MeasurePanel, type MeasureEvents } from "./line";
 import type { Pane } from "./pane";
 import { written } from "./text";
 import { inSight, isOn, type View } from "./view";
-import { boxAddress, readBox } from "./voxels";
+import { boxAddress, isGap, missingOf, readBox } from "./voxels";
 
 /** The voxels of one request, and of a whole rectangle. */
 const STRIP = 2 ** 21;
@@ -36,7 +36,7 @@ async function statistics(dataset: Dataset, channel: Channel, time: number, star
   const found: Statistics = { channel, voxels: 0, mean: null, deviation: null, least: null, greatest: null, labels: null };
   const lengths = from.map((value, axis) => at(to, axis) - value) as Triple;
   if (lengths.some((length) => length <= 0)) return found;
-  const missing = new Set((channel.missing ?? []).map(Number));
+  const missing = missingOf(channel);
   const ids = new Set<number | bigint>();
   // Sums of what differs from the first value, which are exact enough for values far from zero.
   let [origin, sum, squares, least, greatest]: [number | null, number, number, number, number] = [null, 0, 0, Infinity, -Infinity];
@@ -51,8 +51,8 @@ async function statistics(dataset: Dataset, channel: Channel, time: number, star
         if (Number(exact) !== 0) ids.add(exact);
         continue;
       }
+      if (isGap(missing, exact)) continue;
       const value = Number(exact);
-      if (Number.isNaN(value) || missing.has(value)) continue;
       origin ??= value;
       found.voxels += 1;
       sum += value - origin;
@@ -86,7 +86,7 @@ export class RegionPanel extends MeasurePanel {
     const { voxel_size: voxel = null, voxel_unit: unit = null } = inSight(dataset, view)[0] ?? {};
     const area = voxel ? `${written(wide * at(voxel, column) * high * at(voxel, row))} ${unit ?? "units"}²` : "";
     const numbers = (one: Statistics) => [one.mean, one.deviation, one.least, one.greatest];
-    const head = ["Channel", "Mean", "Deviation", "Least", "Greatest", "Voxels"];
+    const head = ["Channel", "Mean", "Std. dev.", "Min", "Max", "Voxels"];
     const nameOf = ({ label, name }: Channel) => label ?? name;
     const cells = (one: Statistics) => (one.labels === null ? numbers(one).map((value) => (value === null ? "" : written(value))) : [`${one.labels} label${one.labels === 1 ? "" : "s"}`, "", "", ""]);
     const table = h("table", {}, h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" } as never, text)))),

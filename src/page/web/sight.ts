@@ -41,7 +41,7 @@ export class SightList {
     try {
       const { seen, count } = await this.read(signal);
       if (signal.aborted) return;
-      this.says.textContent = count > seen.length ? `${count} labels; the largest ${seen.length}:` : count ? "" : "There is none.";
+      this.says.textContent = count > seen.length ? `${count} labels; the largest ${seen.length}:` : count ? "" : "No labels in sight.";
       this.seen = seen;
       this.draw();
     } catch (error) {

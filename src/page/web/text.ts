@@ -2,9 +2,14 @@
 
 import { h } from "./dom";
 
-/** Whether all of the words occur in a text, in upper or lower case; words are parted by spaces. */
-export const hasWords = (text: string, words: string): boolean =>
-  words.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
+/** A test whether all of the words occur in a text, in upper or lower case; words are separated by spaces. */
+export function wordFilter(words: string): (text: string) => boolean {
+  const wanted = words.toLowerCase().split(/\s+/);
+  return (text) => {
+    const lower = text.toLowerCase();
+    return wanted.every((word) => lower.includes(word));
+  };
+}
 
 /** A name that may be broken after a slash or an underscore. */
 export const breakable = (name: string): (Node | string)[] =>

@@ -131,9 +131,12 @@ export function beginning(dataset: Dataset): View {
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
+/** The images that are shown. */
+export const imagesOn = (dataset: Dataset, view: View): Channel[] => dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+
 /** Several images at a place have different colours. */
 export function coloured(dataset: Dataset, view: View): View {
-  const images = dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+  const images = imagesOn(dataset, view);
   const places = [...new Set(images.map((channel) => String(beginOf(channel))))];
   return places.reduce((now, place) => apart(now, images.filter((channel) => String(beginOf(channel)) === place)), view);
 }

@@ -28,7 +28,7 @@ import { Slicers } from "./slicers";
 import { inWords } from "./slab";
 import { written } from "./text";
 import { Thickness } from "./thickness";
-import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, unknownIn, type View } from "./view";
+import { type Arrangement, confined, fromHash, imagesOn, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, unknownIn, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
 import { when } from "./when";
 
@@ -176,7 +176,7 @@ export class Viewer {
     const channels = this.dataset.channels.map((channel) => ({ ...channel, ...found.get(channel.name), levels: channel.levels, times: channel.times }));
     this.dataset = { ...this.dataset, channels, noticed: dataset.noticed, notices: dataset.notices };
     // The first range is known only now.
-    const lead = channels.find((channel) => channel.kind === "image" && isOn(this.view, channel) && isMeasured(channel));
+    const lead = imagesOn(this.dataset, this.view).find(isMeasured);
     if (this.view.oneRange && lead) this.view = ranged(this.dataset, this.view, lead, {});
     this.show();
   }

@@ -37,12 +37,18 @@ const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
   float64: (bytes) => new Float64Array(bytes),
 };
 
+/** The values of a channel that are declared as missing: as texts for 64-bit integers, and as numbers. */
+export const missingOf = (channel: Channel): Set<string | number> => new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
+
+/** Whether a value is declared as missing, or is NaN. */
+export const isGap = (missing: Set<string | number>, value: number | bigint): boolean =>
+  typeof value === "bigint" ? missing.has(String(value)) : Number.isNaN(value) || missing.has(value);
+
 /** Whether a voxel, whose values these are, stands for missing data. */
 export async function isMissing(dataset: Dataset, channel: Channel, time: number, voxel: Triple, values: Values, signal: AbortSignal): Promise<boolean> {
   if (channel.kind !== "image") return false;
   const [value = 0] = Array.from(values);
-  const isDeclared = channel.missing?.some((text) => text === String(value) || Number(text) === value);
-  if (isDeclared || Number.isNaN(value)) return true;
+  if (isGap(missingOf(channel), value)) return true;
   if (!channel.gaps) return false;
   // Boxes have the fill value where nothing is; ranges leave that out.
   const [x, y, z] = voxel.map((place, axis) => place + (channel.offset?.[axis] ?? 0)) as Triple;

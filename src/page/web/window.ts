@@ -95,7 +95,7 @@ export class WindowControl {
     this.exponent = exponent({ type: "text", inputMode: "decimal", className: "number short", id: `gamma-${name}`,
       onchange: () => this.bent(Number(this.exponent.value), false) });
     const button = (text: string, title: string, onclick: () => void) => h("button", { type: "button", title, onclick }, text);
-    const span = h("button", { type: "button", id: `span-${name}`, "aria-pressed": all, title: "Lets the slider span all values, also the 0.01 % least and greatest", onclick: () => events.spanned(!all) }, "All values");
+    const span = h("button", { type: "button", id: `span-${name}`, "aria-pressed": all, title: "Lets the slider span all values, including the lowest and highest 0.01 %", onclick: () => events.spanned(!all) }, "All values");
     this.reset.addEventListener("click", () => events.chosen({ window: null, gamma: 1 }, false));
     this.element = h("div", { className: "window" },
       h("div", { className: "track" }, histogram ? shape(histogram, this.range) : null, ...this.handles),
