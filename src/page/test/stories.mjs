@@ -1349,6 +1349,7 @@ export const stories = (world) => {
         rmSync(path.join(folder, "one.h5"));
         for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
         const watched = new Visit(other.context, tab, server, other.wrong);
+        watched.forgiven = other.forgiven;
         const pixels = spread([64, 64], 5);
         const two = () => world.ask([{ file: path.join(folder, "deep", "two.h5"), ...PYRAMID, at: pixels.map(([x, y]) => [x, y, 0]) }])[0];
         await watched.open("#two?plane=xy&at=32.25,32.25,0&zoom=1");
