@@ -318,7 +318,7 @@ impl Dataset {
     pub(crate) fn voxel_size(&self, channel: &Channel) -> Option<(Xyz<f64>, Option<String>)> {
         match self.style.voxel_size {
             Some(configured) => Some((configured, Some("nm".to_owned()))),
-            None => Some((channel.voxel_size?, channel.voxel_unit.clone())),
+            None => Some((channel.facts.voxel_size?, channel.facts.voxel_unit.clone())),
         }
     }
 
@@ -329,7 +329,7 @@ impl Dataset {
             let mut channels = self.channels.values();
             self.style.voxel_size.is_none()
                 && channels.any(|channel| {
-                    let words = channel.transforms.in_words(channel.voxel_size, "");
+                    let words = channel.transforms.in_words(channel.facts.voxel_size, "");
                     channel.offset.is_none() && words.is_some()
                 })
         })
@@ -347,12 +347,15 @@ impl Dataset {
             return channel.transforms.clone();
         }
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
-        let has_same_voxels =
-            first.voxel_size == channel.voxel_size && first.voxel_unit == channel.voxel_unit;
+        let has_same_voxels = first.facts.voxel_size == channel.facts.voxel_size
+            && first.facts.voxel_unit == channel.facts.voxel_unit;
         let base = if is_placed && !is_first && has_same_voxels {
             first.transforms.clone()
         } else {
-            Some(Affine::scaling(channel.voxel_size.unwrap_or(Xyz::all(1.0)))).into()
+            Some(Affine::scaling(
+                channel.facts.voxel_size.unwrap_or(Xyz::all(1.0)),
+            ))
+            .into()
         };
         let distance = self
             .grid_offset(channel)

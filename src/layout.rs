@@ -150,9 +150,10 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     nexus::mark_default(&contents, &mut channels);
     for channel in channels
         .iter_mut()
-        .filter(|channel| channel.voxel_size.is_some())
+        .filter(|channel| channel.facts.voxel_size.is_some())
     {
         channel
+            .facts
             .voxel_size_from
             .get_or_insert_with(|| format!("the metadata of {layout}"));
     }

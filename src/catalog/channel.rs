@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use voltile_base::axes::AxisName;
-use voltile_base::description::ExistingPictures;
+use voltile_base::description::{ChannelFacts, ExistingPictures};
 use voltile_base::geometry::{Level, LevelView, Region, Scaling, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::{Kind, Window, WindowRule};
 use voltile_base::tile::Fingerprint;
-use voltile_base::timing::Timing;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
@@ -39,10 +38,8 @@ pub struct Channel {
     pub name: Name,
     /// Its file, with links resolved.
     pub file: Location,
-    /// Its name in the file, if that is more informative.
-    pub label: Option<String>,
-    /// The colour given in the file, as `#rrggbb`.
-    pub colour: Option<String>,
+    /// The facts that its file states.
+    pub facts: ChannelFacts,
     /// The kind of its values.
     pub kind: Kind,
     /// The type of its voxels.
@@ -51,16 +48,6 @@ pub struct Channel {
     pub times: u64,
     /// Whether it is a time series, possibly with a single time point.
     pub is_series: bool,
-    /// When its time points were recorded, if the file says it.
-    pub timing: Option<Timing>,
-    /// The voxel size given in the file.
-    pub voxel_size: Option<Xyz<f64>>,
-    /// The unit of the voxel size, if the file states it.
-    pub voxel_unit: Option<String>,
-    /// Where the voxel size was found in the file.
-    pub voxel_size_from: Option<String>,
-    /// Why it holds labels, if something in the file says so.
-    pub labels_because: Option<String>,
     /// The values that stand for missing data.
     pub missing: Missing,
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
@@ -169,24 +156,24 @@ impl Channel {
         let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
         let shape = levels.stored.first().map(|level| &level.shape);
         let voxel = shape.map_or(VoxelType::U8, |shape| shape.voxel);
+        let window = ChannelWindow::new(given.window, &found, voxel);
+        let place = (found.rank, Reverse(found.voxels), found.part());
+        let mut facts = found.facts;
+        if given.kind.is_some() {
+            facts.labels_because = None;
+        }
         Self {
             file: file.location().clone(),
-            window: ChannelWindow::new(given.window, &found, voxel),
+            window,
             voxel,
             times: shape.map_or(1, |shape| shape.times),
             offset: given.offset,
-            place: (found.rank, Reverse(found.voxels), found.part()),
+            place,
             shows_stored_values: found.shows_stored_values || given.stored_values,
-            labels_because: found.labels_because.filter(|_| given.kind.is_none()),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
-            label: found.label,
-            colour: found.colour,
+            facts,
             kind: found.kind,
-            timing: found.timing,
-            voxel_size: found.voxel_size,
-            voxel_unit: found.voxel_unit,
-            voxel_size_from: found.voxel_size_from,
             transforms: found.transforms,
             fingerprint: Fingerprint::digest(&(found.kind, missing.in_words(), fingerprints)),
             levels: levels.stored,
@@ -439,8 +426,12 @@ impl Channel {
     pub fn record(&self, scaling: Scaling) -> ChannelRecord {
         ChannelRecord {
             name: self.name.to_string(),
-            label: self.label.clone(),
-            colour: self.colour.clone(),
+            // Reasons name attributes that only the original file has.
+            facts: ChannelFacts {
+                labels_because: None,
+                voxel_size_from: None,
+                ..self.facts.clone()
+            },
             kind: self.kind.name().to_owned(),
             missing_values: self
                 .missing
@@ -454,11 +445,8 @@ impl Channel {
                 .collect(),
             dtype: self.voxel.name().to_owned(),
             range: self.window().as_ref().and_then(range_text),
-            voxel_size: self.voxel_size.map(Xyz::into),
-            voxel_unit: self.voxel_unit.clone(),
             series: self.is_series,
             times: self.times,
-            timing: self.timing.clone(),
             missing: (0..self.times).filter(|time| !self.has(*time)).collect(),
             scaling: scaling.name().to_owned(),
             origin: sidecar::origin(&self.levels, &self.missing),
@@ -482,7 +470,8 @@ impl Channel {
         };
         let between = others.inverse().after(own);
         let voxels = between.translation().map(f64::round);
-        let alike = between.only_moves(Xyz::all(CLOSE)) && self.voxel_unit == other.voxel_unit;
+        let alike =
+            between.only_moves(Xyz::all(CLOSE)) && self.facts.voxel_unit == other.facts.voxel_unit;
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
         (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }

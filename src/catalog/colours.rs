@@ -17,7 +17,7 @@ impl Dataset {
         let mut taken = Vec::new();
         let mut others = Vec::new();
         for image in self.listed().filter(|channel| channel.kind == Kind::Image) {
-            let code = image.colour.as_deref().unwrap_or_default();
+            let code = image.facts.colour.as_deref().unwrap_or_default();
             match Colour::nearest(code).zip(Colour::code(code)) {
                 Some(own) if !taken.contains(&own.0) => {
                     taken.push(own.0);

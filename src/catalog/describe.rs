@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use voltile_base::description::{
-    ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
+    ChannelDescription, ChannelFacts, DatasetDescription, LevelDescription, TimedMatrix,
+    TransformDescription,
 };
 use voltile_base::geometry::{Axis, LevelView, Orthogonal, Plane, TILE, Xyz};
 use voltile_base::notice::NoticeCount;
@@ -110,16 +111,25 @@ impl Catalog {
 
     fn describe_channel(&self, dataset: &Dataset, channel: &Channel) -> ChannelDescription {
         let (voxel_size, voxel_unit) = dataset.voxel_size(channel).unzip();
+        let known = channel.facts.clone();
+        let facts = ChannelFacts {
+            labels_because: known
+                .labels_because
+                .filter(|_| channel.kind == Kind::Labels),
+            timing: known.timing.filter(|_| channel.is_series),
+            voxel_size,
+            voxel_unit: voxel_unit.flatten(),
+            voxel_size_from: match dataset.style.voxel_size {
+                Some(_) => Some("the configuration".to_owned()),
+                None => known.voxel_size_from,
+            },
+            ..known
+        };
         ChannelDescription {
             name: channel.name.to_string(),
-            label: channel.label.clone(),
-            colour: channel.colour.clone(),
+            facts,
             composite_colour: None,
             kind: channel.kind.name().to_owned(),
-            labels_because: channel
-                .labels_because
-                .clone()
-                .filter(|_| channel.kind == Kind::Labels),
             dtype: channel.voxel.name().to_owned(),
             window: shown_window(channel),
             percentiles: None,
@@ -127,13 +137,6 @@ impl Catalog {
             central_histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
-            timing: channel.timing.clone().filter(|_| channel.is_series),
-            voxel_size: voxel_size.map(Xyz::into),
-            voxel_unit: voxel_unit.flatten(),
-            voxel_size_from: match dataset.style.voxel_size {
-                Some(_) => Some("the configuration".to_owned()),
-                None => channel.voxel_size_from.clone(),
-            },
             transform: dataset.describe_transform(channel),
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
@@ -271,10 +274,13 @@ impl Dataset {
 
     fn describe_transform(&self, channel: &Channel) -> Option<TransformDescription> {
         let transforms = self.transforms(channel);
-        let unit = channel.voxel_unit.as_deref();
+        let unit = channel.facts.voxel_unit.as_deref();
         Some(TransformDescription {
             matrix: transforms.first()?.rows(),
-            in_words: transforms.in_words(channel.voxel_size, unit.unwrap_or("of an unknown unit")),
+            in_words: transforms.in_words(
+                channel.facts.voxel_size,
+                unit.unwrap_or("of an unknown unit"),
+            ),
             nanometres: units::nanometres(unit),
             by_time: Vec::new(),
         })

@@ -230,8 +230,8 @@ impl Channel {
             && self.is_series == other.is_series
             && self.times == other.times
             && self.has_sections() == other.has_sections()
-            && self.voxel_size == other.voxel_size
-            && self.voxel_unit == other.voxel_unit
+            && self.facts.voxel_size == other.facts.voxel_size
+            && self.facts.voxel_unit == other.facts.voxel_unit
     }
 
     /// Whether it has an axis z, even of extent 1.

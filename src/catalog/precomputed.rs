@@ -181,8 +181,9 @@ impl Dataset {
         if let Some(configured) = self.style.voxel_size {
             return configured;
         }
-        let unit = units::nanometres(channel.voxel_unit.as_deref());
+        let unit = units::nanometres(channel.facts.voxel_unit.as_deref());
         channel
+            .facts
             .voxel_size
             .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))
     }

@@ -420,7 +420,7 @@ impl ResolvedLayer {
         } = self;
         LayerRendering {
             channel: channel.fingerprint,
-            voxel_size: channel.voxel_size.map(|size| size.map(f64::to_bits)),
+            voxel_size: channel.facts.voxel_size.map(|size| size.map(f64::to_bits)),
             made: channel.made_fingerprint(view),
             placement: *placement,
             colour: *colour,
@@ -483,7 +483,7 @@ impl Dataset {
 
     /// How xz and yz tiles of a channel treat anisotropic voxels.
     pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
-        match self.style.voxel_size.or(channel.voxel_size) {
+        match self.style.voxel_size.or(channel.facts.voxel_size) {
             Some(voxel) if self.style.square_pixels => Orthogonal::Isotropic(voxel),
             _ => Orthogonal::Stored,
         }

@@ -7,6 +7,7 @@
 //! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and
 //! channels are taken apart without `..`, and a new field does not compile until it is named.
 
+use voltile_base::description::ChannelFacts;
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
 use voltile_base::paint::Window;
@@ -77,13 +78,9 @@ impl Catalog {
 fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     let Channel {
         name,
-        label,
-        colour,
-        voxel_size,
-        voxel_unit,
+        facts,
         transforms,
         times,
-        timing,
         is_series,
         window,
         made,
@@ -99,8 +96,6 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         offset: _,
         // Documents do not depend on these.
         file: _,
-        voxel_size_from: _,
-        labels_because: _,
         place: _,
         surveyed: _,
         unsampled: _,
@@ -108,6 +103,16 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         // Documents that depend on it are revalidated at each use.
         names: _,
     } = channel;
+    let ChannelFacts {
+        label,
+        colour,
+        voxel_size,
+        voxel_unit,
+        timing,
+        // Documents do not depend on these.
+        voxel_size_from: _,
+        labels_because: _,
+    } = facts;
     let window = match window {
         ChannelWindow::Known(window) => WindowVersion::Known(*window),
         ChannelWindow::Measured(_) => WindowVersion::Measured,

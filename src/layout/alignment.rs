@@ -47,14 +47,18 @@ struct Ratio {
 impl Ratio {
     /// `None` if the size of either is unknown, or their units cannot be compared.
     fn measure(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
-        let unit = match (labels.voxel_unit.as_deref(), image.voxel_unit.as_deref()) {
+        let unit = match (
+            labels.facts.voxel_unit.as_deref(),
+            image.facts.voxel_unit.as_deref(),
+        ) {
             (own, other) if own == other => 1.0,
             (Some(own), Some(other)) => units::in_nanometres(own)? / units::in_nanometres(other)?,
             _ => return None,
         };
         let exact = labels
+            .facts
             .voxel_size?
-            .zip(image.voxel_size?, |own, other| own * unit / other);
+            .zip(image.facts.voxel_size?, |own, other| own * unit / other);
         let Xyz { x, y, z } = exact.map(whole_ratio);
         let times = x.zip(y).zip(z).map(|((x, y), z)| Xyz::new(x, y, z));
         Some(Self { exact, times, unit })
@@ -64,8 +68,8 @@ impl Ratio {
         labels.transforms = labels
             .transforms
             .map(|transform| transform.in_unit(self.unit));
-        labels.voxel_size = image.voxel_size;
-        labels.voxel_unit = image.voxel_unit.clone();
+        labels.facts.voxel_size = image.facts.voxel_size;
+        labels.facts.voxel_unit = image.facts.voxel_unit.clone();
         if times == Xyz::all(1) {
             return;
         }
@@ -152,6 +156,7 @@ fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::description::ChannelFacts;
     use voltile_base::name::Name;
     use voltile_hdf5::volume::hdf5::View;
 
@@ -179,8 +184,11 @@ mod tests {
         let edges = [[x, 0.0, 0.0], [0.0, y, 0.0], [0.0, 0.0, z]];
         FoundChannel {
             kind,
-            voxel_size: Some(voxel.into()),
-            voxel_unit: Some(unit.to_owned()),
+            facts: ChannelFacts {
+                voxel_size: Some(voxel.into()),
+                voxel_unit: Some(unit.to_owned()),
+                ..ChannelFacts::default()
+            },
             transforms: Affine::from_edges(edges, origin.into()).into(),
             ..FoundChannel::new(Name::nearest(name), levels)
         }
@@ -232,7 +240,7 @@ mod tests {
                 ("/b", Some([4, 4, 1]), one)
             ]
         );
-        assert_eq!(labels.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
+        assert_eq!(labels.facts.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
         assert_eq!(
             (origin(&labels), labels.notices.len()),
             (Xyz::new(140.0, 100.0, 400.0), 0)
@@ -243,7 +251,7 @@ mod tests {
         );
         let thirds = aligned([0.012, 0.012, 0.08], "µm", [0.1, 0.1, 0.4]);
         assert_eq!(levels(&thirds), [("/a", Some(one), [3, 3, 2])]);
-        assert_eq!(thirds.voxel_unit.as_deref(), Some("nm"));
+        assert_eq!(thirds.facts.voxel_unit.as_deref(), Some("nm"));
         let origin = origin(&thirds);
         assert!(
             (origin.x - 100.0).abs() < 1e-9 && (origin.z - 400.0).abs() < 1e-9,
@@ -258,7 +266,7 @@ mod tests {
             (levels(&labels).len(), labels.levels[0].view.repeat),
             (3, Xyz::all(1))
         );
-        assert_eq!(labels.voxel_unit.as_deref(), Some("nm"));
+        assert_eq!(labels.facts.voxel_unit.as_deref(), Some("nm"));
         assert!((origin(&labels).x - 108.0).abs() < 1e-9);
     }
 
@@ -273,7 +281,7 @@ mod tests {
         for voxel in [[6.0, 6.0, 40.0], [2.0, 2.0, 40.0], [8.0, 8.0, 4.0e9]] {
             let labels = aligned(voxel, "nm", [100.0; 3]);
             assert_eq!(
-                (labels.voxel_size, labels.levels.len()),
+                (labels.facts.voxel_size, labels.levels.len()),
                 (Some(voxel.into()), 3)
             );
             assert_eq!(labels.notices.len(), 1, "{voxel:?}");

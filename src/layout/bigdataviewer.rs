@@ -104,15 +104,11 @@ impl Setup<'_> {
             .map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
         let size = voxel.as_ref().map(|voxel| voxel.size);
         let (transforms, remark) = self.sequence.transforms(self.number, size);
-        let label = about.and_then(|setup| setup.name.clone());
-        let notices = remark.into_iter().map(Notice::warning).collect();
-        let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
-        Ok(FoundChannel {
-            label,
-            transforms,
-            notices,
-            ..channel
-        })
+        let mut channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
+        channel.facts.label = about.and_then(|setup| setup.name.clone());
+        channel.notices = remark.into_iter().map(Notice::warning).collect();
+        channel.transforms = transforms;
+        Ok(channel)
     }
 
     /// The time points that have cells.

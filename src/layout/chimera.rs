@@ -85,7 +85,7 @@ impl Layout for Chimera {
         };
         channels
             .iter_mut()
-            .for_each(|channel| channel.colour = colour(contents.file, channel));
+            .for_each(|channel| channel.facts.colour = colour(contents.file, channel));
         Ok(Some(channels))
     }
 }

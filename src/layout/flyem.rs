@@ -113,7 +113,7 @@ fn superpixels(bodies: &FoundChannel, name: Name) -> FoundChannel {
         name,
         ..bodies.clone()
     };
-    stored.labels_because = Some("/stack holds ids of superpixels".to_owned());
+    stored.facts.labels_because = Some("/stack holds ids of superpixels".to_owned());
     stored.show_stored_values();
     stored
 }

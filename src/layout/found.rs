@@ -2,12 +2,12 @@
 //! paths and numbers of files apart.
 
 use voltile_base::axes::{Axes, AxisName};
+use voltile_base::description::ChannelFacts;
 use voltile_base::geometry::{Axis, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Number, Window};
 use voltile_base::request::digits;
-use voltile_base::timing::Timing;
 use voltile_base::units;
 use voltile_hdf5::volume::hdf5::View;
 use voltile_hdf5::volume::{ComplexPart, VoxelType};
@@ -33,10 +33,8 @@ pub enum Rank {
 pub struct FoundChannel {
     /// The name in URLs.
     pub name: Name,
-    /// The name in the file, if it is more informative.
-    pub label: Option<String>,
-    /// The colour given in the file, as `#rrggbb`.
-    pub colour: Option<String>,
+    /// The facts that the file states about it.
+    pub facts: ChannelFacts,
     /// The meaning of its values.
     pub kind: Kind,
     /// How likely it is what the file was written for.
@@ -47,22 +45,12 @@ pub struct FoundChannel {
     pub voxels: u64,
     /// Whether it shows stored values that stand for other values, which another channel shows.
     pub shows_stored_values: bool,
-    /// Why it holds labels, if something other than its name says so.
-    pub labels_because: Option<String>,
     /// The display range stored in the file.
     pub range: Option<Window>,
     /// Whether the least value is displayed white, and the greatest black.
     pub is_inverted: bool,
     /// The values that the file declares as missing.
     pub missing: Vec<Number>,
-    /// The voxel size, in the file's own unit.
-    pub voxel_size: Option<Xyz<f64>>,
-    /// The unit of the voxel size, if the file states it.
-    pub voxel_unit: Option<String>,
-    /// Where the voxel size was found.
-    pub voxel_size_from: Option<String>,
-    /// When its time points were recorded.
-    pub timing: Option<Timing>,
     /// Where its voxels lie in the file's space, in the unit of the voxel size.
     pub transforms: Transforms,
     /// The stored levels, finest first.
@@ -78,21 +66,15 @@ impl FoundChannel {
     pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         Self {
             name,
-            label: None,
-            colour: None,
+            facts: ChannelFacts::default(),
             kind: Kind::Image,
             rank: Rank::default(),
             has_pictures: true,
             voxels: 0,
             shows_stored_values: false,
-            labels_because: None,
             range: None,
             is_inverted: false,
             missing: Vec::new(),
-            voxel_size: None,
-            voxel_unit: None,
-            voxel_size_from: None,
-            timing: None,
             transforms: Transforms::default(),
             levels,
             made: Vec::new(),
@@ -113,16 +95,13 @@ impl FoundChannel {
         self.shows_stored_values = true;
     }
 
-    pub(super) fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
-        let Some(VoxelSize { size, unit, from }) = voxel else {
-            return self;
-        };
-        Self {
-            voxel_size: Some(size),
-            voxel_unit: unit,
-            voxel_size_from: from,
-            ..self
+    pub(super) fn with_voxel(mut self, voxel: Option<VoxelSize>) -> Self {
+        if let Some(VoxelSize { size, unit, from }) = voxel {
+            self.facts.voxel_size = Some(size);
+            self.facts.voxel_unit = unit;
+            self.facts.voxel_size_from = from;
         }
+        self
     }
 }
 

@@ -75,20 +75,21 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
         (is_colour && finest.extent(AxisName::C) == 4)
             .then(|| Notice::warning("its opacity is not drawn")),
     );
+    let mut channel = FoundChannel::new(name, levels).with_voxel(marks.voxel);
+    channel.facts.label = marks.label;
+    channel.facts.labels_because = marks.labels_because.or_else(|| finest.names_labels());
+    channel.facts.timing = marks.timing;
     FoundChannel {
         rank: finest.rank(),
         has_pictures: finest.looks_like_a_volume(),
         voxels: finest.shape.iter().product(),
-        label: marks.label,
         kind: finest.kind(),
-        labels_because: marks.labels_because.or_else(|| finest.names_labels()),
         range: marks.range,
         is_inverted: marks.is_inverted,
         missing: marks.missing,
-        timing: marks.timing,
         transforms,
         notices: marks.notices,
-        ..FoundChannel::new(name, levels).with_voxel(marks.voxel)
+        ..channel
     }
 }
 

@@ -131,17 +131,12 @@ impl<'a> Tree<'a> {
             .and_then(|size| voxel_size(self.file, size))
             .or_else(|| self.element_size(&levels));
         let transforms = full.and_then(|size| position(self.file, size)).into();
-        let channel =
+        let mut channel =
             FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
-        about(
-            self.file,
-            group,
-            FoundChannel {
-                transforms,
-                timing: self.timing(),
-                ..channel
-            },
-        )
+        channel.transforms = transforms;
+        channel.facts.timing = self.timing();
+        add_about(self.file, group, &mut channel);
+        channel
     }
 
     /// The dates of the time points: `TimePoint1` is that of the group `TimePoint 0`.
@@ -234,33 +229,27 @@ impl<'a> Tree<'a> {
 }
 
 /// Adds what `DataSetInfo` says about the channel.
-fn about(file: &OpenFile, group: &str, channel: FoundChannel) -> FoundChannel {
+fn add_about(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
     let Some(about) = file
         .attributes(&format!("/DataSetInfo/{group}"))
         .filter(|_| !group.is_empty())
     else {
-        return channel;
+        return;
     };
-    let label = about
+    channel.facts.label = about
         .text("Name")
         .map(|label| label.trim().to_owned())
         .filter(|label| !label.is_empty());
-    let range = about
+    channel.range = about
         .text("ColorRange")
         .and_then(|range| display_range(&range));
     let is_plain = about
         .text("ColorMode")
         .is_none_or(|mode| mode == "BaseColor");
-    let colour = about
+    channel.facts.colour = about
         .text("Color")
         .filter(|_| is_plain)
         .and_then(|colour| colour_code(&colour));
-    FoundChannel {
-        label,
-        range,
-        colour,
-        ..channel
-    }
 }
 
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {

@@ -8,10 +8,10 @@
 
 use serde::{Deserialize, Serialize};
 use voltile_base::axes::{Axes, AxisName};
-use voltile_base::geometry::{Affine, Transforms, Xyz};
+use voltile_base::description::ChannelFacts;
+use voltile_base::geometry::{Affine, Transforms};
 use voltile_base::name::Name;
 use voltile_base::paint::{Kind, Number, Window};
-use voltile_base::timing::Timing;
 use voltile_hdf5::volume::hdf5::{OpenFile, View};
 use voltile_hdf5::volume::{Stamp, VoxelType};
 
@@ -49,10 +49,9 @@ pub enum Role {
 pub struct ChannelRecord {
     /// The name in URLs.
     pub name: String,
-    /// Its label in the original file.
-    pub label: Option<String>,
-    /// `#rrggbb`.
-    pub colour: Option<String>,
+    /// The facts that the original file states.
+    #[serde(flatten)]
+    pub facts: ChannelFacts,
     /// `image`, `labels` or `rgb`.
     pub kind: String,
     /// The voxel type at full resolution, as a numpy name.
@@ -65,17 +64,10 @@ pub struct ChannelRecord {
     pub transforms: Vec<(u64, [[f64; 4]; 3])>,
     /// The display range, in integers or decimals.
     pub range: Option<[String; 2]>,
-    /// x, y, z.
-    pub voxel_size: Option<[f64; 3]>,
-    /// The unit of `voxel_size`.
-    pub voxel_unit: Option<String>,
     /// Whether it is a time series.
     pub series: bool,
     /// The number of time points.
     pub times: u64,
-    /// When they were recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timing: Option<Timing>,
     /// The missing time points.
     pub missing: Vec<u64>,
     /// How halving a level changes z: `zslices` or `isotropic`.
@@ -159,7 +151,6 @@ impl ChannelRecord {
             .filter(|level| !level.made)
             .map(|level| self.level(level))
             .collect();
-        let range = self.range.as_ref().and_then(range);
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
         found.made = self
@@ -168,29 +159,19 @@ impl ChannelRecord {
             .filter(|level| level.made)
             .map(|level| self.level(level))
             .collect();
-        let voxel_size = self.voxel_size.map(Xyz::from);
         found.missing = self
             .missing_values
             .iter()
             .filter_map(|text| number(text))
             .collect();
-        found.timing = self.timing.clone();
         let known = self
             .transforms
             .iter()
             .filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
         found.transforms = Transforms::by_time(known);
-        let label = self.label.clone();
-        let colour = self.colour.clone();
-        let voxel_unit = self.voxel_unit.clone();
-        Some(FoundChannel {
-            label,
-            colour,
-            range,
-            voxel_size,
-            voxel_unit,
-            ..found
-        })
+        found.range = self.range.as_ref().and_then(range);
+        found.facts = self.facts.clone();
+        Some(found)
     }
 
     /// A level as layouts return it.

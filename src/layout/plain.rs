@@ -63,7 +63,7 @@ pub(super) fn channels(
         if !is_of_layout(finest) {
             channel.rank = Rank::Beside;
         }
-        if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
+        if let (None, Some(Some(voxel))) = (channel.facts.voxel_size, shared.get(&finest.size())) {
             let from = voxel
                 .from
                 .as_ref()

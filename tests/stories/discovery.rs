@@ -237,7 +237,7 @@ fn packed_coordinates_are_unpacked_before_they_are_a_voxel_size() {
         "{x} {y}"
     );
     assert!((channel.transforms.first().unwrap().translation().x + 0.101).abs() < 1e-6);
-    assert_eq!(channel.voxel_unit.as_deref(), Some("rad"));
+    assert_eq!(channel.facts.voxel_unit.as_deref(), Some("rad"));
 }
 
 #[test]

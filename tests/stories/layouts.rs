@@ -61,7 +61,7 @@ fn big_data_viewer_without_its_xml() {
         (times(legacy), times(typed)),
         (vec![true, false, true], vec![true, false, false])
     );
-    assert_eq!((&legacy.label, voxel(legacy)), (&None, None));
+    assert_eq!((&legacy.facts.label, voxel(legacy)), (&None, None));
     // 146 - 200 as a signed 16-bit number that means an unsigned one.
     assert_eq!(value(&path, legacy, CORNER.0), (SIZE, 65_482.0));
     assert_eq!(value(&path, typed, CORNER.0), (SIZE, CORNER.1));
@@ -83,7 +83,7 @@ fn big_data_viewer_with_its_xml() {
             panic!("two setups")
         };
         assert_eq!(
-            (nuclei.label.as_deref(), &other.label),
+            (nuclei.facts.label.as_deref(), &other.facts.label),
             (used.then_some("nuclei"), &None),
             "{name}"
         );
@@ -91,7 +91,7 @@ fn big_data_viewer_with_its_xml() {
             (voxel(nuclei), voxel(other)),
             (used.then_some([0.5, 0.25, 2.0]), None)
         );
-        assert_eq!(nuclei.voxel_unit.as_deref(), used.then_some("µm"));
+        assert_eq!(nuclei.facts.voxel_unit.as_deref(), used.then_some("µm"));
         let expected = if used {
             vec![true, false, false, false]
         } else {
@@ -115,7 +115,10 @@ fn xml_of_more_than_16_mib_beside_big_data_viewers_files_is_not_read_and_told() 
     let filled =
         |length: usize| NUCLEI.replace("</SpimData>", &("<a/>".repeat(length / 4) + "</SpimData>"));
     place.write("cells.xml", &filled((16 << 20) - 2048));
-    assert_eq!(found(&path).channels[0].label.as_deref(), Some("nuclei"));
+    assert_eq!(
+        found(&path).channels[0].facts.label.as_deref(),
+        Some("nuclei")
+    );
     for name in ["cells.xml", "other.xml"] {
         let xml = place.write(name, &filled(17 << 20));
         let told = place.run(["inspect", "cells.h5"]);
@@ -241,11 +244,14 @@ fn imaris_with_padding_names_colours_and_ranges() {
         panic!("two channels")
     };
     assert_eq!(
-        (&unnamed.label, &unnamed.colour, unnamed.range),
+        (&unnamed.facts.label, &unnamed.facts.colour, unnamed.range),
         (&None, &None, None)
     );
     assert_eq!(
-        (tubulin.label.as_deref(), tubulin.colour.as_deref()),
+        (
+            tubulin.facts.label.as_deref(),
+            tubulin.facts.colour.as_deref()
+        ),
         (Some("tubulin"), Some("#ff8000"))
     );
     assert_eq!(
@@ -256,15 +262,15 @@ fn imaris_with_padding_names_colours_and_ranges() {
         })
     );
     assert_eq!(
-        (voxel(tubulin), tubulin.voxel_unit.as_deref()),
+        (voxel(tubulin), tubulin.facts.voxel_unit.as_deref()),
         (Some([0.7 / 7.0, 0.2, 0.5]), Some("µm"))
     );
     assert_eq!(
-        tubulin.voxel_size_from.as_deref(),
+        tubulin.facts.voxel_size_from.as_deref(),
         Some("/DataSetInfo/Image: ExtMin, ExtMax")
     );
     assert_eq!(times(tubulin), [true, true]);
-    let timing = tubulin.timing.as_ref().unwrap();
+    let timing = tubulin.facts.timing.as_ref().unwrap();
     assert_eq!(
         (timing.step, timing.began.as_deref()),
         (90.0, Some("2009-11-20T12:31:57.500"))
@@ -358,7 +364,7 @@ fn ilastik_with_axistags_units_and_a_range() {
     let second = &found.channels[1];
     assert_eq!((axes(second).as_str(), second.kind), ("yzxc", Kind::Image));
     assert_eq!(
-        (voxel(second), second.voxel_unit.as_deref()),
+        (voxel(second), second.facts.voxel_unit.as_deref()),
         (Some([4.0, 4.0, 50.0]), Some("nm"))
     );
     assert_eq!(second.range, Some(Window::Real { lo: 0.0, hi: 0.5 }));
@@ -576,7 +582,7 @@ fn plantseg_and_fiji_have_element_sizes() {
     assert_eq!(
         (
             axes(&found.channels[3]).as_str(),
-            found.channels[3].voxel_unit.as_deref()
+            found.channels[3].facts.voxel_unit.as_deref()
         ),
         ("czyx", Some("µm"))
     );

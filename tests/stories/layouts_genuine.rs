@@ -26,7 +26,7 @@ fn described(name: &str, path: &Path) -> String {
 }
 
 fn line(path: &Path, channel: &FoundChannel) -> String {
-    let label = channel.label.as_deref().unwrap_or("-");
+    let label = channel.facts.label.as_deref().unwrap_or("-");
     let [x, y, z] = size(path, channel);
     let factor = |level: &FoundLevel| {
         level
@@ -38,8 +38,8 @@ fn line(path: &Path, channel: &FoundChannel) -> String {
         Paths::Times(times) => times.len().to_string(),
         _ => "-".to_owned(),
     };
-    let unit = channel.voxel_unit.as_deref().unwrap_or("?");
-    let voxel = channel.voxel_size.map_or("-".to_owned(), |size| {
+    let unit = channel.facts.voxel_unit.as_deref().unwrap_or("?");
+    let voxel = channel.facts.voxel_size.map_or("-".to_owned(), |size| {
         format!("{},{},{} {unit}", size.x, size.y, size.z)
     });
     let range = channel
@@ -47,7 +47,7 @@ fn line(path: &Path, channel: &FoundChannel) -> String {
         .map_or("-".to_owned(), |range| range.to_string());
     let (kind, colour) = (
         channel.kind.name(),
-        channel.colour.as_deref().unwrap_or("-"),
+        channel.facts.colour.as_deref().unwrap_or("-"),
     );
     format!(
         "{} ({label}) {kind} {} {x}x{y}x{z} levels {} times {times} voxel {voxel} range {range} colour {colour}",

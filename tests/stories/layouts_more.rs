@@ -56,7 +56,7 @@ fn minc_names_the_order_of_its_axes() {
         ("MINC 2", "image", "xzy")
     );
     assert_eq!(
-        (voxel(&channel), channel.voxel_unit.as_deref()),
+        (voxel(&channel), channel.facts.voxel_unit.as_deref()),
         (Some([1.5, 2.0, 3.0]), Some("mm"))
     );
     assert_eq!(value(&path, &channel, CORNER.0), (SIZE, CORNER.1));
@@ -92,7 +92,7 @@ fn minc_says_what_is_labels() {
     });
     let channel = only(&path);
     assert_eq!(
-        (channel.kind, channel.labels_because.as_deref()),
+        (channel.kind, channel.facts.labels_because.as_deref()),
         (Kind::Labels, Some("its class is label__"))
     );
     assert!(
@@ -401,7 +401,7 @@ fn nwb_stores_width_before_height() {
         (
             found(&path).layout,
             channel.name.as_str(),
-            channel.label.as_deref()
+            channel.facts.label.as_deref()
         ),
         ("NWB", "data", Some("imaging"))
     );
@@ -410,7 +410,7 @@ fn nwb_stores_width_before_height() {
         ("txy", ([20, 30, 1], 0.0))
     );
     assert_eq!(
-        (voxel(&channel), channel.voxel_unit.as_deref()),
+        (voxel(&channel), channel.facts.voxel_unit.as_deref()),
         (Some([0.5, 0.6, 2.0]), Some("µm"))
     );
 }
@@ -483,7 +483,7 @@ fn nwb_has_colours_in_videos_and_not_in_series_of_microscopes() {
         found
             .channels
             .iter()
-            .find(|one| one.label.as_deref() == Some(label))
+            .find(|one| one.facts.label.as_deref() == Some(label))
             .unwrap()
     };
     assert_eq!(

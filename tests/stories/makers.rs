@@ -105,7 +105,7 @@ fn compare(place: &str, expected: &Value, described: &Value, found: &FoundChanne
     );
     let is_labels = expected["kind"] == "labels";
     assert_eq!(
-        found.labels_because.is_some(),
+        found.facts.labels_because.is_some(),
         is_labels,
         "{place}: a reason for labels"
     );

@@ -23,8 +23,28 @@ fn served(place: &Place) -> Server {
     place.serve::<&str>([])
 }
 
+/// The document. An object that consists of several parts (`allOf`) has the properties of all.
 fn document(server: &Server) -> Value {
-    server.json("/openapi.json")
+    let document = server.json("/openapi.json");
+    let mut merged = document.clone();
+    for schema in merged["components"]["schemas"]
+        .as_object_mut()
+        .unwrap()
+        .values_mut()
+    {
+        let Some(parts) = schema["allOf"].as_array().cloned() else {
+            continue;
+        };
+        let mut properties = serde_json::Map::new();
+        let mut required = Vec::new();
+        for part in &parts {
+            let part = resolved(&document, part);
+            properties.extend(part["properties"].as_object().unwrap().clone());
+            required.extend(part["required"].as_array().cloned().unwrap_or_default());
+        }
+        *schema = json!({ "type": "object", "properties": properties, "required": required });
+    }
+    merged
 }
 
 /// A value itself, or the one that it refers to.

@@ -146,24 +146,44 @@ pub struct Recognised {
     pub because: String,
 }
 
+/// The facts that a file states about a channel. Whatever knows a channel holds them: layouts, the
+/// catalogue, inventories and documents.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ChannelFacts {
+    /// Its name in the file, if that is more informative than its name in URLs.
+    pub label: Option<String>,
+    /// The colour given in the file, as `#rrggbb`.
+    pub colour: Option<String>,
+    /// Why it holds labels, if something in the file says so.
+    #[serde(default)]
+    pub labels_because: Option<String>,
+    /// When its time points were recorded, if the file says it.
+    #[serde(default)]
+    pub timing: Option<Timing>,
+    /// The voxel size: x, y, z.
+    #[schema(value_type = Option<[f64; 3]>)]
+    pub voxel_size: Option<Xyz<f64>>,
+    /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
+    pub voxel_unit: Option<String>,
+    /// Where `voxel_size` was found.
+    #[serde(default)]
+    pub voxel_size_from: Option<String>,
+}
+
 /// Description of a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChannelDescription {
     /// The name in URLs.
     pub name: String,
-    /// Its name in the file, if that is more informative.
-    pub label: Option<String>,
-    /// The colour given in the file, as `#rrggbb`.
-    pub colour: Option<String>,
+    /// The facts that its file states.
+    #[serde(flatten)]
+    pub facts: ChannelFacts,
     /// The colour of an image beside other images, as the letter in addresses of composites: the
     /// nearest to that of the file, if it is free.
     #[serde(default)]
     pub composite_colour: Option<char>,
     /// `image`, `labels` or `rgb`.
     pub kind: String,
-    /// Why it holds labels, if something in the file says so.
-    #[serde(default)]
-    pub labels_because: Option<String>,
     /// The voxel type, as a numpy name.
     pub dtype: String,
     /// The window in force; absent until it has been measured, and if values are shown as stored.
@@ -180,16 +200,6 @@ pub struct ChannelDescription {
     pub problem: Option<String>,
     /// The number of time points; absent if the channel is not a time series.
     pub times: Option<u64>,
-    /// When its time points were recorded, if the file says it.
-    #[serde(default)]
-    pub timing: Option<Timing>,
-    /// The voxel size: x, y, z.
-    pub voxel_size: Option<[f64; 3]>,
-    /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
-    pub voxel_unit: Option<String>,
-    /// Where `voxel_size` was found.
-    #[serde(default)]
-    pub voxel_size_from: Option<String>,
     /// Where its voxels lie in space, if a file of the dataset says more of that than the size of
     /// voxels.
     #[serde(default)]

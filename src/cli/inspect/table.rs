@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use voltile_base::description::{ChannelDescription, LevelDescription, StorageDescription};
-use voltile_base::geometry::Plane;
+use voltile_base::geometry::{Plane, Xyz};
 use voltile_base::notice::Notice;
 use voltile_base::units::{self, bytes};
 
@@ -76,8 +76,8 @@ fn in_one_line(channel: &ChannelDescription) -> String {
     if let Some(times) = channel.times {
         let _ = write!(line, ", {}", counted(times, "time"));
     }
-    if let Some(size) = channel.voxel_size {
-        let voxel = voxel(size, channel.voxel_unit.as_deref());
+    if let Some(size) = channel.facts.voxel_size {
+        let voxel = voxel(size, channel.facts.voxel_unit.as_deref());
         let _ = write!(line, ", voxels of {voxel}");
     }
     if let Some([lo, hi]) = channel.window {
@@ -88,6 +88,7 @@ fn in_one_line(channel: &ChannelDescription) -> String {
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
     let label = channel
+        .facts
         .label
         .as_ref()
         .map(|label| format!(" ({})", escaped(label)))
@@ -97,7 +98,7 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
         "\nchannel    {}{label}: {} of {}",
         channel.name, channel.kind, channel.dtype
     );
-    if let Some(reason) = &channel.labels_because {
+    if let Some(reason) = &channel.facts.labels_because {
         let _ = writeln!(out, "  kind     labels, because {}", escaped(reason));
     }
     if let Some([x, y, z]) = channel.offset.filter(|offset| *offset != [0; 3]) {
@@ -116,11 +117,11 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }
-    if let Some(size) = channel.voxel_size {
+    if let Some(size) = channel.facts.voxel_size {
         let _ = writeln!(
             out,
             "  voxel    {} (x × y × z)",
-            voxel(size, channel.voxel_unit.as_deref())
+            voxel(size, channel.facts.voxel_unit.as_deref())
         );
     }
     if let Some(words) = channel
@@ -148,16 +149,16 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
 }
 
 /// A voxel size with its unit; in nanometres if it is a tiny part of its own unit.
-fn voxel(size: [f64; 3], unit: Option<&str>) -> String {
+fn voxel(size: Xyz<f64>, unit: Option<&str>) -> String {
     let nanometres = unit
         .and_then(units::in_nanometres)
-        .filter(|_| size.iter().any(|edge| *edge < 1e-3));
+        .filter(|_| size.x.min(size.y).min(size.z) < 1e-3);
     let (size, unit) = match nanometres {
         Some(factor) => (size.map(|edge| edge * factor), "nm".to_owned()),
         None => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
     };
     // Seven digits are what a 32-bit float holds.
-    let [x, y, z] = size.map(|edge| format!("{edge:.6e}").parse().unwrap_or(edge));
+    let Xyz { x, y, z } = size.map(|edge| format!("{edge:.6e}").parse().unwrap_or(edge));
     format!("{x} × {y} × {z} {unit}")
 }
 

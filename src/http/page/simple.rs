@@ -99,7 +99,12 @@ fn figure(
         "{mount}/tilecache/{}",
         dataset.sample_path(address, channel, plane)
     );
-    let label = channel.label.as_deref().map(in_markup).unwrap_or_default();
+    let label = channel
+        .facts
+        .label
+        .as_deref()
+        .map(in_markup)
+        .unwrap_or_default();
     let size = channel.size();
     format!(
         "<li><figure><a href=\"{path}\"><img loading=\"lazy\" alt=\"{plane} slice of {name}\" src=\"{path}\"></a>\

@@ -198,6 +198,7 @@ fn stack(
 /// The label, which is from the file, without the character that stands for the server's address.
 fn comment(channel: &ChannelDescription) -> String {
     channel
+        .facts
         .label
         .as_deref()
         .unwrap_or_default()
@@ -301,8 +302,8 @@ fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [
 /// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the
 /// unit is unknown.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
-    let size = channel.voxel_size.map_or(Xyz::all(1.0), Xyz::from);
-    let unit = units::nanometres(channel.voxel_unit.as_deref());
+    let size = channel.facts.voxel_size.unwrap_or(Xyz::all(1.0));
+    let unit = units::nanometres(channel.facts.voxel_unit.as_deref());
     size.map(|length| length * unit)
 }
 

@@ -173,17 +173,20 @@ impl InfoLevel {
                 size = size.zip(channel.end(same), u64::max);
             }
         }
-        let [fx, fy, fz] = level.factor;
-        let [vx, vy, vz] = dataset
+        let voxel = dataset
             .channels
             .iter()
-            .find_map(|channel| channel.voxel_size)
-            .unwrap_or([1.0; 3]);
+            .find_map(|channel| channel.facts.voxel_size)
+            .unwrap_or(Xyz::all(1.0));
         Self {
             number: u64::from(level.level),
             size: size.into(),
             offset: at_level(dataset.offset.into(), level.factor.into()).into(),
-            voxel: [vx * fx as f64, vy * fy as f64, vz * fz as f64],
+            voxel: voxel
+                .zip(level.factor.into(), |edge, factor: u64| {
+                    edge * factor as f64
+                })
+                .into(),
         }
     }
 
@@ -202,7 +205,7 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
             _ => "image",
         },
         datatype: channel.dtype.clone(),
-        description: channel.label.clone().unwrap_or_default(),
+        description: channel.facts.label.clone().unwrap_or_default(),
         exceptions: 0,
         propagate: 2,
         readonly: 1,

@@ -84,6 +84,5 @@ fn sections(dataset: &DatasetDescription) -> Range<i64> {
 
 /// The width of a pixel in nanometres.
 fn pixel(channel: &ChannelDescription) -> Option<f64> {
-    let [x, _, _] = channel.voxel_size?;
-    Some(x * units::nanometres(channel.voxel_unit.as_deref()))
+    Some(channel.facts.voxel_size?.x * units::nanometres(channel.facts.voxel_unit.as_deref()))
 }

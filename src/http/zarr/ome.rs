@@ -112,7 +112,7 @@ impl Space {
         let timing = arrays
             .channels()
             .first()
-            .and_then(|channel| channel.timing.as_ref());
+            .and_then(|channel| channel.facts.timing.as_ref());
         let step = timing.and_then(Timing::even_step);
         let configured = arrays
             .dataset()
@@ -120,9 +120,10 @@ impl Space {
             .voxel_size
             .map(|size| (size, Some("nm")));
         let in_file = arrays.channels().first().and_then(|channel| {
-            channel
+            let facts = &channel.facts;
+            facts
                 .voxel_size
-                .map(|size| (size, channel.voxel_unit.as_deref()))
+                .map(|size| (size, facts.voxel_unit.as_deref()))
         });
         let Some((voxel, unit)) = configured.or(in_file) else {
             return Self {

@@ -24,9 +24,9 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
         Kind::Image => {
             let together = arrays.dataset().composite_colours();
             let each = channels.iter().enumerate().map(|(place, one)| {
-                let label = one.label.as_deref().unwrap_or(one.name.as_str());
+                let label = one.facts.label.as_deref().unwrap_or(one.name.as_str());
                 let colour: Option<Rgb> = match channels.len() {
-                    1 => one.colour.as_deref().and_then(Colour::code),
+                    1 => one.facts.colour.as_deref().and_then(Colour::code),
                     _ => together.get(&one.name).map(|(_, rgb)| *rgb),
                 };
                 let [r, g, b] = colour.unwrap_or([u8::MAX; 3]);

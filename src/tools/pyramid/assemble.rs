@@ -45,12 +45,9 @@ fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), 
     writer.texts(path, "DIMENSION_LABELS", &["t", "c", "z", "y", "x"])?;
     let factor = target.record.factor.map(|factor| factor as f64);
     writer.numbers(path, "downsamplingFactors", &factor)?;
-    let unit = family
-        .channel
-        .voxel_unit
-        .as_deref()
-        .and_then(units::in_nanometres);
-    if let (Some(size), Some(nanometres)) = (family.channel.voxel_size, unit) {
+    let facts = &family.channel.facts;
+    let unit = facts.voxel_unit.as_deref().and_then(units::in_nanometres);
+    if let (Some(size), Some(nanometres)) = (facts.voxel_size, unit) {
         let scale = nanometres / units::MICROMETRE;
         let [fx, fy, fz] = factor;
         writer.numbers(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The width and height of every tile, in pixels.
 pub const TILE: usize = 512;
@@ -20,8 +20,12 @@ pub enum Axis {
 }
 
 /// A value for each of the three spatial axes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(from = "[T; 3]")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(
+    from = "[T; 3]",
+    into = "[T; 3]",
+    bound(serialize = "T: Serialize + Clone")
+)]
 pub struct Xyz<T> {
     /// Along x.
     pub x: T,
