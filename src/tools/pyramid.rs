@@ -156,7 +156,7 @@ impl PyramidWork {
     fn add(&mut self, wanted: &WantedChannel) {
         let mut record = wanted.channel.record(wanted.scaling);
         if let Some(size) = wanted.voxel_size {
-            record.facts.voxel_size = Some(size.into());
+            record.facts.voxel_size = Some(size);
             record.facts.voxel_unit = Some("nm".to_owned());
         }
         // The same channel may be served under several tokens.
