@@ -430,7 +430,9 @@ impl CatalogOpening {
             .file
             .as_ref()
             .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
+        file.iter().for_each(OpenFile::keep_datasets);
         let (channels, layouts) = self.channels(&key, &opener, file.as_ref(), settings);
+        file.iter().for_each(OpenFile::forget_datasets);
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
             self.fault(
                 &key,

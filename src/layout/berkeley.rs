@@ -31,7 +31,7 @@ struct Vector {
 impl Layout for Berkeley {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.group();
-        if !about.file.attributes(group)?.has("emd_group_type") {
+        if !about.group_attributes()?.has("emd_group_type") {
             return None;
         }
         let beside = about.file.names_in(group);

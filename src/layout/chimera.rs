@@ -40,10 +40,7 @@ struct MapImage<'a> {
 
 impl Layout for Chimera {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about
-            .file
-            .attributes(about.group())
-            .filter(|_| about.rank() == 3)?;
+        let group = about.group_attributes().filter(|_| about.rank() == 3)?;
         let step = group.numbers("step").filter(|step| step.len() == 3);
         // Many programs write a `step`; `cmapfile` is known by its names.
         let is_named = number_after(last_of(about.group()), "map").is_some()

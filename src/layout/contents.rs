@@ -96,6 +96,7 @@ pub(super) struct About<'a> {
     pub path: &'a str,
     pub dataset: &'a StoredDataset,
     pub attributes: Attributes,
+    of_group: OnceCell<Option<Attributes>>,
 }
 
 /// A dataset that may be a volume.
@@ -194,12 +195,7 @@ impl<'a> Contents<'a> {
     /// The dataset at a path, with its marks.
     pub fn candidate(&self, path: &str) -> Result<Candidate, OpenError> {
         let dataset = self.file.dataset(path)?;
-        let about = About {
-            file: self.file,
-            path,
-            dataset: &dataset,
-            attributes: dataset.attributes(),
-        };
+        let about = About::new(self.file, path, &dataset);
         let shape = dataset.shape.clone();
         let voxel = dataset.stored.voxel;
         let meaning = dataset.stored.meaning;
@@ -239,7 +235,24 @@ impl<'a> Contents<'a> {
     }
 }
 
-impl About<'_> {
+impl<'a> About<'a> {
+    fn new(file: &'a OpenFile, path: &'a str, dataset: &'a StoredDataset) -> Self {
+        Self {
+            file,
+            path,
+            dataset,
+            attributes: dataset.attributes(),
+            of_group: OnceCell::new(),
+        }
+    }
+
+    /// The attributes of the dataset's group; `None` if it cannot be opened.
+    pub fn group_attributes(&self) -> Option<&Attributes> {
+        self.of_group
+            .get_or_init(|| self.file.attributes(self.group()))
+            .as_ref()
+    }
+
     /// The path of the dataset's group, without the last slash.
     pub fn group(&self) -> &str {
         group_of(self.path)
@@ -301,12 +314,7 @@ impl Candidate {
     /// where it is described.
     fn add_marks_of_link(&mut self, &Contents { file, layouts, .. }: &Contents<'_>, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
-            let about = About {
-                file,
-                path: link,
-                dataset: &dataset,
-                attributes: dataset.attributes(),
-            };
+            let about = About::new(file, link, &dataset);
             for layout in layouts.iter().filter(|(_, layout)| layout.marks_links()) {
                 self.add_marks(*layout, &about);
             }

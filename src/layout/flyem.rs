@@ -59,7 +59,7 @@ fn stack(about: &About<'_>) -> Marks {
     let is_labels =
         holds_ids(about.dataset.stored.voxel) || (table.is_some() && about.is_integer());
     let table = table.filter(|_| is_labels);
-    let bodies = table.as_ref().map(bodies);
+    let bodies = table.as_deref().map(bodies);
     let remark = bodies.as_ref().filter(|bodies| bodies.is_none()).map(|_| {
         format!(
             "its ids are shown as stored, not those of bodies: {TRANSFORMS} does not hold integers, or more than the \

@@ -19,22 +19,19 @@ impl Layout for N5 {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_level = number_after(about.last(), "s").is_some();
-        let group = is_level
-            .then(|| about.file.attributes(about.group()))
-            .flatten();
+        let group = is_level.then(|| about.group_attributes()).flatten();
         let factor = own
             .numbers("downsamplingFactors")
             .and_then(|numbers| whole_factor(numbers.get(..3)?));
         // The first level may lack `downsamplingFactors`.
         let is_pyramid = group
-            .as_ref()
             .is_some_and(|group| group.has("multiScale") || group.has("painteraData"))
             || (about.last() == "s0" && has_factor(about.file, &about.beside("s1")));
         let because = (factor.is_some() || is_pyramid)
             .then(|| format!("{} is a level of an N5 pyramid", about.path));
         let voxel = because
             .as_ref()
-            .and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
+            .and_then(|_| resolution(own).or_else(|| resolution(group?)));
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
         let labels = if is_labels {
             Marks::labels("painteraData is of the type label")
@@ -45,7 +42,7 @@ impl Layout for N5 {
             because,
             factor,
             voxel,
-            axes: axes(own).or_else(|| axes(group.as_ref()?)),
+            axes: axes(own).or_else(|| axes(group?)),
             ..labels
         })
     }

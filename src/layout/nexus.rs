@@ -32,9 +32,9 @@ impl Layout for Nexus {
     }
 
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.file.attributes(about.group())?;
+        let group = about.group_attributes()?;
         let is_of_data = group.text("NX_class").as_deref() == Some("NXdata");
-        let is_plotted = is_of_data && is_signal(about, &group);
+        let is_plotted = is_of_data && is_signal(about, group);
         let own = about.attributes.text(INTERPRETATION);
         let shown_as = own.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
         let shown_as = shown_as.and_then(|word| Interpretation::new(&word, about));
@@ -47,7 +47,7 @@ impl Layout for Nexus {
             });
         }
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank())
-            .map(|place| axis(about, &group, place).unwrap_or_default())
+            .map(|place| axis(about, group, place).unwrap_or_default())
             .unzip();
         let axes = match &shown_as {
             Some(shown_as) => shown_as.axes(names, about),
@@ -60,7 +60,7 @@ impl Layout for Nexus {
         let because = format!("{} is the signal of an NXdata group", about.path);
         let rank = Some(Rank::Declared);
         let is_spectrum = (0..about.rank())
-            .filter_map(|place| name(about, &group, place))
+            .filter_map(|place| name(about, group, place))
             .any(|name| is_spectral(&name));
         Some(Marks {
             rank,

@@ -36,9 +36,9 @@ impl Layout for OpenPmd {
         let record = if about.attributes.has("axisLabels") {
             None
         } else {
-            about.file.attributes(about.group())
+            about.group_attributes()
         };
-        let record = record.as_ref().unwrap_or(&about.attributes);
+        let record = record.unwrap_or(&about.attributes);
         let is_reversed = record.text("dataOrder").as_deref() == Some("F");
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
         let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();

@@ -43,8 +43,10 @@ mod unfiltered;
 mod volume;
 mod writer;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use voltile_base::flow::stalls;
 use voltile_base::tile::Fingerprint;
 
@@ -112,9 +114,12 @@ impl Opener {
             file,
             alias,
             opener: self.clone(),
+            datasets: Arc::default(),
         })
     }
 }
+
+type DatasetsByPath = HashMap<String, Arc<StoredDataset>>;
 
 /// An open file, and the opener for the files that it refers to.
 #[derive(Debug, Clone)]
@@ -123,6 +128,8 @@ pub struct OpenFile {
     /// The identity under the given path, if that is relative or contains symbolic links.
     alias: Option<FileIdentity>,
     opener: Opener,
+    /// The datasets that stay open, by path; `None`: none does.
+    datasets: Arc<Mutex<Option<DatasetsByPath>>>,
 }
 
 impl OpenFile {
@@ -161,10 +168,35 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Opens the dataset at `path`.
-    pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
+    /// Keeps the datasets open that are opened from now on, also by copies of this, until
+    /// [`OpenFile::forget_datasets`]: opening one again costs nothing.
+    pub fn keep_datasets(&self) {
+        self.datasets.lock().get_or_insert_default();
+    }
+
+    /// Closes the datasets that are not in use, and keeps no others open.
+    pub fn forget_datasets(&self) {
+        let _closed_without_the_lock = self.datasets.lock().take();
+    }
+
+    /// Opens the dataset at `path`, unless it stayed open.
+    pub fn dataset(&self, path: &str) -> Result<Arc<StoredDataset>, OpenError> {
+        let known = self
+            .datasets
+            .lock()
+            .as_ref()
+            .and_then(|all| all.get(path).cloned());
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let (found, files) = self.follower().dataset(&self.file, path)?;
-        StoredDataset::new(&found.file, &found.object, path, files, self.opener.access)
+        let access = self.opener.access;
+        let dataset = StoredDataset::new(&found.file, &found.object, path, files, access)?;
+        let dataset = Arc::new(dataset);
+        if let Some(all) = &mut *self.datasets.lock() {
+            all.insert(path.to_owned(), Arc::clone(&dataset));
+        }
+        Ok(dataset)
     }
 
     /// The file that contains the object at `path`, after all links.
@@ -188,7 +220,7 @@ impl OpenFile {
     pub fn first_dataset<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p str>,
-    ) -> Result<(&'p str, StoredDataset), OpenError> {
+    ) -> Result<(&'p str, Arc<StoredDataset>), OpenError> {
         let mut wrong = None;
         for path in paths {
             match self.dataset(path) {
@@ -282,11 +314,7 @@ impl OpenFile {
 
     /// Opens the dataset at `path` as a volume.
     pub fn volume(&self, path: &str, view: &View) -> Result<Hdf5Volume, OpenError> {
-        Hdf5Volume::new(
-            Arc::new(self.dataset(path)?),
-            view,
-            self.opener.chunks.clone(),
-        )
+        Hdf5Volume::new(self.dataset(path)?, view, self.opener.chunks.clone())
     }
 
     fn follower(&self) -> Follower<'_> {
@@ -302,5 +330,37 @@ impl OpenFile {
             growing: *growing,
             logs_refusals: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use voltile_base::flow::activity::Activity;
+    use voltile_base::metrics::Metrics;
+
+    use super::*;
+
+    #[test]
+    fn a_dataset_is_opened_once_while_datasets_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        let file = hdf5::File::create(&path).unwrap();
+        let raw = file.new_dataset::<u8>().shape((4, 4)).create("raw");
+        drop(raw.unwrap());
+        file.close().unwrap();
+        let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
+        let file = Opener::new(chunks).open(&path.into()).unwrap();
+        let is_kept = || {
+            let copy = file.clone();
+            Arc::ptr_eq(
+                &file.dataset("/raw").unwrap(),
+                &copy.dataset("/raw").unwrap(),
+            )
+        };
+        assert!(!is_kept());
+        file.keep_datasets();
+        assert!(is_kept());
+        file.forget_datasets();
+        assert!(!is_kept());
     }
 }

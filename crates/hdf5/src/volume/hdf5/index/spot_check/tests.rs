@@ -1,6 +1,7 @@
 //! A wrong index of an intact file is detected.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ndarray::{Array3, s};
 use voltile_base::flow::activity::Activity;
@@ -10,7 +11,7 @@ use super::*;
 use crate::volume::hdf5::{ChunkStore, Opener, StoredDataset};
 
 /// A dataset of 4 × 4 × 4 chunks, of which the second half along z is not written.
-fn dataset(path: &Path, gzip: bool) -> StoredDataset {
+fn dataset(path: &Path, gzip: bool) -> Arc<StoredDataset> {
     let file = hdf5::File::create(path).unwrap();
     let builder = file
         .new_dataset::<u16>()
