@@ -111,13 +111,27 @@
 //! # Concurrency
 //!
 //! A key's state changes under one lock: a flight ends, its value is cached and its waiters are
-//! woken in one step. A job that starts checks under the same lock whether anybody still waits, so
-//! that nobody can join a flight that has been abandoned. Before each chunk, a running render
-//! checks without a lock whether anybody waits. If nobody does, it ends, and the check under the
-//! lock decides whether it begins again for a request that has joined since. Waiting for a chunk on
-//! a render thread cannot deadlock: the leader of a chunk's flight only reads and decodes, and
-//! never waits for another flight. The catalogue in force is replaced as a whole; a request keeps
-//! the one that it started with.
+//! removed in one step. When the last waiter has left, a check under the same lock decides whether
+//! the flight ends, so that nobody can join a flight that has been abandoned; then its work is
+//! dropped. That is the only way to give up work: the future of a queued job takes it out of the
+//! queue, and before each chunk a running render checks without a lock whether its future is still
+//! there. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight
+//! only reads and decodes, and never waits for another flight. The catalogue in force is replaced
+//! as a whole; a request keeps the one that it started with.
+//!
+//! The locks of [`service`] and [`voltile_base::flow`], and what is taken under them (besides
+//! tokio's own locks):
+//!
+//! ```text
+//! flow::stalls      the list of watched threads    each thread's file
+//! flow::activity    the helpers                    all that decoding takes; nobody waits for it: others try it
+//! service::boxes    a client's turn                the memory for boxes
+//! service::trials   the trials                     those of stores, which are asked for the identities of files
+//! ```
+//!
+//! Under all others no lock is taken, and under none a job or its future is dropped: a cache's
+//! keys, a bounded queue, a breaker, the render queue, the chunks to verify, the neighbours and
+//! those being fetched, the problems of parts.
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted.
 //! [`voltile_base::flow::stalls`] tells which files are stuck; reads of them fail at once, requests

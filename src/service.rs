@@ -1,14 +1,14 @@
 //! Provides tiles: the boundary between async code and the render threads.
 //!
 //! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the
-//! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`work`]): it is
-//! looked for in the tiers (a disk cache, a shared cache) and fetched from a store, both before the
-//! render queue ([`prepare`]); then it is rendered by a job on the pool, whose queue is shared
-//! among clients; then it is kept in the tiers ([`tier_writer`]).
+//! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`maker`]): it is
+//! looked for in the tiers (a disk cache, a shared cache) and fetched from a store; then it waits
+//! for its turn in the queue of the render threads, which clients share ([`pool`]), is rendered
+//! there, and is kept in the tiers ([`tier_writer`]).
 //!
-//! The job leads the flight, not the client: it goes on if that client disconnects and other
-//! clients wait. A job that nobody waits for any more is dropped from the queue, or stopped before
-//! its next chunk.
+//! A flight goes on if the client that leads it disconnects and other clients wait. When nobody
+//! waits any more, what it does is dropped: that is how a fetch is given up, how a job leaves the
+//! queue, and how a render is told to end before its next chunk.
 
 mod boxes;
 mod client;
@@ -20,11 +20,10 @@ mod health;
 mod identified;
 mod identify;
 mod idle;
-mod job;
 mod live;
+mod maker;
 mod neighbours;
 mod pool;
-mod prepare;
 mod queue;
 mod reload;
 mod reopen;

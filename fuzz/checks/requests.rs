@@ -96,6 +96,7 @@ fn opened() -> Result<LiveSite, Box<dyn std::error::Error>> {
         settings.render.threads,
         settings.render.queue,
         Activity::default(),
+        Metrics::default(),
     )?;
     let service = TileService::new(
         opened.catalog,

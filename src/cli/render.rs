@@ -55,7 +55,9 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
             )
         })?;
     let request = path.request()?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
+    let threads = settings.render.threads;
+    let queue = settings.render.queue;
+    let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);

@@ -154,7 +154,9 @@ fn open_service(
     metrics: Metrics,
     activity: Activity,
 ) -> Result<Arc<TileService>, Failure> {
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
+    let threads = settings.render.threads;
+    let queue = settings.render.queue;
+    let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
     pool.replace_stuck()?;
     let tiers = tiers::open(settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();

@@ -200,7 +200,8 @@ impl WarmJob<'_> {
             catalog.store(),
         )?;
         let threads = settings.render.threads;
-        let pool = RenderPool::new(threads, settings.render.queue, activity)?;
+        let queue = settings.render.queue;
+        let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
         let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
         let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
         let mut report = self.fill(&work, &InProcess(Arc::clone(&service)), threads);

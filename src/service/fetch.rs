@@ -3,18 +3,16 @@
 
 use std::sync::Arc;
 
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
-use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
+use voltile_base::flow::cache::{Abandoned, Lookup};
 use voltile_base::flow::trace::{Outcome, Trace};
 use voltile_base::tile::Tile;
-use voltile_hdf5::volume::{ReadError, Yields};
+use voltile_hdf5::volume::ReadError;
 use voltile_render::RenderError;
 
 use super::client::{Client, Demand};
 use super::error::TileError;
 use super::identified::{Identified, RequestSubject};
-use super::pool::JobValue;
 use super::tile_service::TileService;
 use super::work::Purpose;
 
@@ -78,18 +76,16 @@ impl TileService {
             Lookup::Wait(waiter) => {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
-                let _ticket = self.pool.join(JobValue::Tile(key), demand);
+                self.pool.join(&key, demand);
                 Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
             Lookup::Lead(flight) => {
                 trace.set_outcome(Outcome::Miss);
-                let waiter = flight.join();
-                let yields = Yields::Unwanted(flight.interest());
                 let purpose = Purpose::Request(demand.urgency);
                 let work = self
-                    .work(identified, purpose, yields, Some(Arc::clone(trace)))
+                    .work(identified, purpose, Some(Arc::clone(trace)))
                     .ok_or(Abandoned)?;
-                let _ticket = self.preparation.launch(work, flight, demand);
+                let waiter = flight.launch(Arc::clone(&self.maker).make(work, demand));
                 Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
         }
@@ -101,7 +97,7 @@ impl TileService {
     ///
     /// Without tiers the tile is rendered and dropped.
     pub async fn warm(&self, identified: &Identified) -> Result<WarmOutcome, TileError> {
-        let Some(work) = self.work(identified, Purpose::Warming, Yields::Never, None) else {
+        let Some(work) = self.work(identified, Purpose::Warming, None) else {
             return Ok(WarmOutcome::Black);
         };
         let key = work.key;
@@ -113,13 +109,8 @@ impl TileService {
         {
             return Ok(WarmOutcome::WasThere);
         }
-        // In a cache of its own, which keeps nothing.
-        let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&key) else {
-            return Err(Abandoned.into());
-        };
-        let waiter = flight.join();
         let demand = Demand::prefetch(Client::InProcess);
-        let _ticket = self.preparation.launch(work, flight, demand);
-        Ok(WarmOutcome::Drawn(waiter.wait().await?.bytes.len()))
+        let made = Arc::clone(&self.maker).make(work, demand).await?;
+        Ok(WarmOutcome::Drawn(made.0.bytes.len()))
     }
 }

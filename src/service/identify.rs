@@ -17,7 +17,7 @@ use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::identified::{Identified, RequestSubject};
-use super::prepare::in_words;
+use super::maker::in_words;
 use super::tile_service::TileService;
 use crate::catalog::{
     Catalog, Channel, NoBox, NotFound, Origin, Precomputed, ResolvedBox, ResolvedOverview,
@@ -44,7 +44,7 @@ impl TileService {
             // The tile's own chunks arrive together with the chunks of the samples.
             let footprint = Footprint::new(&[resolved.plan()]);
             let place = in_words(origin.token());
-            let fetched = self.preparation.fetch(footprint, &place);
+            let fetched = self.maker.fetch(footprint, &place);
             let measured = self.measure_all(resolved.unmeasured(), demand);
             Box::pin(try_join(measured, fetched)).await?;
         }

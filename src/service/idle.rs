@@ -18,7 +18,7 @@ use voltile_hdf5::volume::Yields;
 
 use super::client::Urgency;
 use super::identified::{Identified, RequestSubject};
-use super::prepare::{gathered, in_words};
+use super::maker::{gathered, in_words};
 use super::tile_service::TileService;
 use super::work::Purpose;
 
@@ -209,14 +209,17 @@ impl TileService {
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return;
         };
-        let ahead = self.work(&identified, Purpose::Neighbour, Yields::ToRequests, None);
-        let Some(ahead) = ahead else {
+        let Some(ahead) = self.work(&identified, Purpose::Neighbour, None) else {
             return;
         };
         if let Some(tile) = ahead.find() {
             return flight.land(Ok(ahead.weighed(tile)));
         }
-        match self.pool.activity().prefetch(|| ahead.make()) {
+        let rendered = self
+            .pool
+            .activity()
+            .prefetch(|| ahead.render(Yields::ToRequests));
+        match rendered {
             Ok(tile) => {
                 self.metrics.neighbours.inc();
                 flight.land(Ok(ahead.weighed(tile)));
@@ -228,9 +231,10 @@ impl TileService {
                 self.metrics.neighbours_given_up.inc();
                 let purpose = Purpose::Request(Urgency::Wanted);
                 if let Some(flight) = flight.still_wanted()
-                    && let Some(wanted) = self.work(&identified, purpose, Yields::Never, None)
+                    && let Some(wanted) = self.work(&identified, purpose, None)
                 {
-                    flight.land(wanted.make().map(|tile| wanted.weighed(tile)));
+                    let rendered = wanted.render(Yields::Never);
+                    flight.land(rendered.map(|tile| wanted.weighed(tile)));
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! The render threads, and the queue in front of them.
 //!
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue.
-//! Each job that ends starts the next. A waiting job leaves the queue as soon as all of its
-//! requests have been dropped. Idle work takes the place of a job, which it gives back as soon as a
-//! job waits: together, jobs and idle work that wait for one file take at most as many threads as
-//! render, so that there is a thread to replace each of them.
+//! Each job that ends starts the next. A job is a closure; [`RenderPool::run`] queues it and waits
+//! for its result. When that future is dropped, the job leaves the queue; if it is running, it is
+//! told. Idle work takes the place of a job, which it gives back as soon as a job waits: together,
+//! jobs and idle work that wait for one file take at most as many threads as render, so that there
+//! is a thread to replace each of them.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
@@ -19,13 +20,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use voltile_base::flow::activity::{Activity, Place};
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::flow::interest::Interest;
 use voltile_base::flow::stalls::Stalls;
-use voltile_base::tile::{Fingerprint, TileKey};
+use voltile_base::metrics::Metrics;
+use voltile_base::tile::TileKey;
 
 use super::client::Demand;
+use super::error::TileError;
 use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 
@@ -35,45 +42,23 @@ const CHECKS: Duration = Duration::from_millis(250);
 /// How long a thread without work keeps its buffers.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The value that a job makes; later requests for the same value join the job while it waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum JobValue {
-    /// A tile.
-    Tile(TileKey),
-    /// A channel's statistics.
-    Survey(Fingerprint),
-}
-
-/// Work for a render thread.
-pub(super) trait Job: Send {
-    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests
-    /// another tile at once finds room in the queue.
-    fn run(self: Box<Self>, turn: Turn);
-
-    /// Fails the job because the queue is full.
-    fn refuse(self: Box<Self>, busy: Busy);
-
-    /// Returns the job if anybody still waits for it; otherwise drops it.
-    fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>>;
-}
-
 /// Threads with a bounded queue; clones share them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RenderPool(Arc<SharedPool>);
 
-#[derive(Debug)]
 struct SharedPool {
     /// `None` once this is dropped.
     runtime: Option<Runtime>,
     stalls: Stalls,
     activity: Activity,
     threads: usize,
+    /// Counts the jobs that are refused, abandoned or stopped.
+    metrics: Metrics,
     state: Mutex<PoolState>,
 }
 
-#[derive(Debug)]
 struct PoolState {
-    waiting: Queue<JobValue, WaitingJob>,
+    waiting: Queue<TileKey, WaitingJob>,
     /// The number of jobs that run, and of threads that do idle work.
     running: usize,
     /// The number of threads that may run jobs: stuck threads have been replaced.
@@ -83,34 +68,35 @@ struct PoolState {
 /// A job that is not running yet, and its entry in the activity count.
 struct WaitingJob {
     place: Place,
-    job: Box<dyn Job>,
-}
-
-impl std::fmt::Debug for WaitingJob {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WaitingJob").finish_non_exhaustive()
-    }
+    /// Runs the job, or fails it because the queue is full.
+    run: Box<dyn FnOnce(Result<Turn, Busy>) + Send>,
 }
 
 /// The turn of a running job, or of idle work. Dropping it, also by a panic, starts the next job.
 pub(super) struct Turn {
     pool: RenderPool,
-    is_idle_work: bool,
+    /// The job's entry in the activity count; idle work has none.
     place: Option<Place>,
 }
 
-/// A request that waits for a queued job. Dropping it withdraws the request.
-#[must_use]
-pub(super) struct Ticket {
-    pool: RenderPool,
-    value: Option<JobValue>,
+/// Work that has not begun. If this is dropped before, the work counts as abandoned.
+pub(super) struct PendingWork(Option<Counter>);
+
+/// A job in the queue, which leaves the queue when this is dropped.
+struct QueuedRun<'a> {
+    pool: &'a RenderPool,
     job: SequenceNumber,
-    demand: Demand,
 }
 
 impl RenderPool {
-    /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs.
-    pub fn new(threads: NonZeroUsize, queue: usize, activity: Activity) -> io::Result<Self> {
+    /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs, and
+    /// `metrics` those that were not run to their end.
+    pub fn new(
+        threads: NonZeroUsize,
+        queue: usize,
+        activity: Activity,
+        metrics: Metrics,
+    ) -> io::Result<Self> {
         let threads = threads.get();
         let stalls = Stalls::default();
         let render_stalls = stalls.clone();
@@ -132,6 +118,7 @@ impl RenderPool {
             stalls,
             activity,
             threads,
+            metrics,
             state: Mutex::new(PoolState {
                 waiting: Queue::new(queue, threads),
                 running: 0,
@@ -159,13 +146,18 @@ impl RenderPool {
         let threads = self.0.threads;
         let stuck = self.0.stalls.look(2 * threads);
         self.0.activity.set_stuck(stuck);
+        let mut starting = Vec::new();
         let mut state = self.0.state.lock();
         state.most = threads + stuck.min(threads);
         while state.running < state.most
             && let Some(next) = state.waiting.take(Instant::now())
         {
             state.running += 1;
-            self.start(next);
+            starting.push(next);
+        }
+        drop(state);
+        for job in starting {
+            self.start(job);
         }
     }
 
@@ -212,97 +204,101 @@ impl RenderPool {
         drop(state);
         let turn = Turn {
             pool: self.clone(),
-            is_idle_work: true,
             place: None,
         };
-        self.run(move || work(turn));
+        self.on_thread(move || work(turn));
     }
 
-    fn run(&self, work: impl FnOnce() + Send + 'static) {
+    fn on_thread(&self, work: impl FnOnce() + Send + 'static) {
         if let Some(runtime) = &self.0.runtime {
             drop(runtime.spawn_blocking(move || guard(work)));
         }
     }
 
-    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while
-    /// waiting for the result; there is none if the job starts at once or is refused.
-    pub(super) fn submit(
+    /// Runs a job when its turn comes; fails if the queue is full. Requests for the same `key` can
+    /// join the job while it waits.
+    ///
+    /// If this future is dropped, the job leaves the queue; if it is running, nobody is interested
+    /// in it any more, and it should end early.
+    pub(super) async fn run<T: Send + 'static>(
         &self,
-        value: Option<JobValue>,
+        key: Option<TileKey>,
         demand: Demand,
-        job: Box<dyn Job>,
-    ) -> Option<Ticket> {
-        let job = self.start_or_queue(value, demand, job)?;
-        Some(Ticket {
-            pool: self.clone(),
-            value,
-            job,
-            demand,
-        })
+        job: impl FnOnce(&Interest) -> Result<T, TileError> + Send + 'static,
+    ) -> Result<T, TileError> {
+        let waiting = Arc::new(());
+        let interest = Interest::of(&waiting);
+        let pending = PendingWork::new(&self.0.metrics);
+        let stopped = self.0.metrics.stopped.clone();
+        let (sender, result) = oneshot::channel();
+        let _queued = self.enter(key, demand, move |turn| {
+            if turn.is_ok() && !interest.is_there() {
+                return;
+            }
+            pending.begin();
+            let result = match turn {
+                Ok(turn) => {
+                    let result = job(&interest);
+                    // Before the result is delivered, so that a client that requests another tile
+                    // at once finds room in the queue.
+                    drop(turn);
+                    result
+                }
+                Err(busy) => Err(busy.into()),
+            };
+            if let Err(Err(error)) = sender.send(result)
+                && error.is_stopped()
+            {
+                stopped.inc();
+            }
+        });
+        result.await.map_err(|_| Abandoned)?
     }
 
-    /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if
-    /// the job is not queued; most likely it is already running.
-    pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
-        let job = self
-            .0
-            .state
-            .lock()
-            .waiting
-            .join(&value, demand, Instant::now())?;
-        Some(Ticket {
-            pool: self.clone(),
-            value: Some(value),
-            job,
-            demand,
-        })
+    /// Raises the place of a queued job to the turn of another client that wants it, too.
+    pub(super) fn join(&self, key: &TileKey, demand: Demand) {
+        let mut state = self.0.state.lock();
+        state.waiting.join(key, demand, Instant::now());
     }
 
-    fn start_or_queue(
+    fn enter(
         &self,
-        value: Option<JobValue>,
+        key: Option<TileKey>,
         demand: Demand,
-        job: Box<dyn Job>,
-    ) -> Option<SequenceNumber> {
-        let waiting = WaitingJob {
+        run: impl FnOnce(Result<Turn, Busy>) + Send + 'static,
+    ) -> Option<QueuedRun<'_>> {
+        let entering = WaitingJob {
             place: self.0.activity.enter(),
-            job,
+            run: Box::new(run),
         };
         let mut state = self.0.state.lock();
         if state.running < state.most {
             state.running += 1;
             state.waiting.started(demand);
             drop(state);
-            self.start(waiting);
+            self.start(entering);
             return None;
         }
-        let entered = state.waiting.push(value, demand, waiting, Instant::now());
+        let job = state.waiting.next;
+        let loser = state.waiting.push(key, demand, entering, Instant::now());
         let busy = Busy {
             waiting: state.waiting.len(),
         };
         drop(state);
-        let (number, loser) = match entered {
-            Ok(entered) => (Some(entered.job), entered.displaced),
-            Err(refused) => (None, Some(refused)),
-        };
-        if let Some(WaitingJob { place, job }) = loser {
+        if let Some(WaitingJob { place, run }) = loser {
             drop(place);
-            job.refuse(busy);
+            self.0.metrics.rejected.inc();
+            run(Err(busy));
         }
-        number
+        Some(QueuedRun { pool: self, job })
     }
 
-    fn start(&self, WaitingJob { place, job }: WaitingJob) {
+    fn start(&self, WaitingJob { place, run }: WaitingJob) {
         let turn = Turn {
             pool: self.clone(),
-            is_idle_work: false,
             place: Some(place),
         };
-        self.run(move || {
-            if let Some(job) = job.if_wanted() {
-                job.run(turn);
-            }
-        });
+        self.on_thread(move || run(Ok(turn)));
     }
 
     /// Starts the next job after one, or idle work, has ended.
@@ -321,18 +317,6 @@ impl RenderPool {
         drop(state);
         if let Some(next) = next {
             self.start(next);
-        }
-    }
-
-    fn leave(&self, ticket: &Ticket) {
-        let left = self.0.state.lock().waiting.leave(ticket.job, ticket.demand);
-        // A request may have joined the flight but not the job, if it came between the two steps:
-        // then the job is queued again.
-        if let Some(WaitingJob { place, job }) = left
-            && let Some(job) = job.if_wanted()
-        {
-            drop(place);
-            self.start_or_queue(ticket.value, ticket.demand, job);
         }
     }
 }
@@ -359,15 +343,37 @@ impl Drop for SharedPool {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        let was_idle_work = self.place.is_none();
         // Before the next job starts, so that the activity count never includes both.
         self.place = None;
-        self.pool.start_next(self.is_idle_work);
+        self.pool.start_next(was_idle_work);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for QueuedRun<'_> {
     fn drop(&mut self) {
-        self.pool.leave(self);
+        let _left = self.pool.0.state.lock().waiting.remove(self.job);
+        // The job is dropped here, not under the lock.
+    }
+}
+
+impl PendingWork {
+    /// Work that has not begun.
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Some(metrics.abandoned.clone()))
+    }
+
+    /// The work begins, or need not be done.
+    pub fn begin(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for PendingWork {
+    fn drop(&mut self) {
+        if let Some(abandoned) = &self.0 {
+            abandoned.inc();
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The render queue: which waiting job is rendered next, and which is dropped if there are too
 //! many.
 //!
-//! A plain data structure without threads or clock. A job is one render. Each client that waits for
-//! a job has a *claim* on it, so a job wanted by several clients runs at the earliest of their
-//! turns. The rules:
+//! A plain data structure without threads or clock. A job is one render. Each client that has asked
+//! for a job has a *claim* on it until the job leaves the queue, so a job wanted by several clients
+//! runs at the earliest of their turns. The rules:
 //!
 //! - Clients take turns, one job each, and a client that has not been served before goes next
 //!   ([`rotation`]).
@@ -15,7 +15,7 @@
 //! - Views come last, in turns and the newest first, like wanted requests.
 //! - If the queue is full, the client with the most waiting requests loses its oldest. Views are
 //!   dropped first, then prefetches, and neither displaces a request of a higher class. A job that
-//!   several clients wait for is not dropped.
+//!   several clients have asked for is not dropped.
 
 pub(super) mod rotation;
 #[cfg(test)]
@@ -39,7 +39,6 @@ pub struct Busy {
 }
 
 /// A queue of jobs of type `J`; a job with a key can be joined.
-#[derive(Debug)]
 pub(super) struct Queue<K, J> {
     pub capacity: usize,
     /// How many more jobs may wait for now: they wait until idle work gives back its place.
@@ -49,30 +48,20 @@ pub(super) struct Queue<K, J> {
     by_key: HashMap<K, SequenceNumber>,
     /// By urgency.
     rotations: [Rotation; 3],
-    next: SequenceNumber,
+    /// The number of the next job or claim.
+    pub next: SequenceNumber,
 }
 
-#[derive(Debug)]
 struct QueuedJob<K, J> {
     key: Option<K>,
     job: J,
     claims: Vec<Claim>,
 }
 
-/// A client's claim on a job, and how many of its requests wait for it.
-#[derive(Debug)]
+/// A client's claim on a job.
 struct Claim {
     demand: Demand,
     number: SequenceNumber,
-    requests: usize,
-}
-
-/// A job that was accepted.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entered<J> {
-    pub job: SequenceNumber,
-    /// The job that was dropped for it.
-    pub displaced: Option<J>,
 }
 
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
@@ -99,22 +88,19 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         self.rotation(demand.urgency).serve(demand.client);
     }
 
-    /// Adds a job. Returns it as an error if the queue is full and no other job can be displaced.
-    pub fn push(
-        &mut self,
-        key: Option<K>,
-        demand: Demand,
-        job: J,
-        now: Instant,
-    ) -> Result<Entered<J>, J> {
+    /// Adds a job; its number is [`Queue::next`]. If the queue is full, returns the job that is
+    /// dropped: another one, or this one if it cannot displace any.
+    pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Option<J> {
+        let number = self.next;
+        // Even if the job does not enter: no other job gets this number.
+        self.next += 1;
         let mut displaced = None;
         if self.jobs.len() >= self.capacity.saturating_add(self.extra) {
             let Some(loser) = self.loser(demand) else {
-                return Err(job);
+                return Some(job);
             };
             displaced = self.remove(loser);
         }
-        let number = self.next;
         self.jobs.insert(
             number,
             QueuedJob {
@@ -127,36 +113,14 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
             self.by_key.insert(key, number);
         }
         self.claim(number, demand, now);
-        Ok(Entered {
-            job: number,
-            displaced,
-        })
+        displaced
     }
 
-    /// Adds a request to a waiting job; `None` if there is none with this key.
-    pub fn join(&mut self, key: &K, demand: Demand, now: Instant) -> Option<SequenceNumber> {
-        let number = *self.by_key.get(key)?;
-        self.claim(number, demand, now);
-        Some(number)
-    }
-
-    /// Withdraws one request. Returns the job if that was the last request and the job still waits.
-    pub fn leave(&mut self, number: SequenceNumber, demand: Demand) -> Option<J> {
-        let waiting = self.jobs.get_mut(&number)?;
-        let at = waiting
-            .claims
-            .iter()
-            .position(|claim| claim.demand == demand)?;
-        let claim = waiting.claims.get_mut(at)?;
-        claim.requests -= 1;
-        if claim.requests > 0 {
-            return None;
+    /// Adds a client's claim to the waiting job with this key, if there is one.
+    pub fn join(&mut self, key: &K, demand: Demand, now: Instant) {
+        if let Some(job) = self.by_key.get(key) {
+            self.claim(*job, demand, now);
         }
-        let claim = waiting.claims.swap_remove(at);
-        let is_last = waiting.claims.is_empty();
-        self.rotation(demand.urgency)
-            .remove(demand.client, claim.number);
-        if is_last { self.remove(number) } else { None }
     }
 
     /// Removes and returns the job to run next.
@@ -177,33 +141,25 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         let Some(waiting) = self.jobs.get_mut(&job) else {
             return;
         };
-        if let Some(claim) = waiting
-            .claims
-            .iter_mut()
-            .find(|claim| claim.demand == demand)
-        {
-            claim.requests += 1;
+        if waiting.claims.iter().any(|claim| claim.demand == demand) {
             return;
         }
         let number = self.next;
         self.next += 1;
-        waiting.claims.push(Claim {
-            demand,
-            number,
-            requests: 1,
-        });
+        waiting.claims.push(Claim { demand, number });
         self.rotation(demand.urgency)
             .add(demand.client, number, job, now);
     }
 
-    fn remove(&mut self, number: SequenceNumber) -> Option<J> {
+    /// Removes a job, unless it has left already.
+    pub fn remove(&mut self, number: SequenceNumber) -> Option<J> {
         let QueuedJob { key, job, claims } = self.jobs.remove(&number)?;
         if let Some(key) = key
             && self.by_key.get(&key) == Some(&number)
         {
             self.by_key.remove(&key);
         }
-        for Claim { demand, number, .. } in claims {
+        for Claim { demand, number } in claims {
             self.rotation(demand.urgency).remove(demand.client, number);
         }
         Some(job)

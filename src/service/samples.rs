@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use prometheus_client::metrics::gauge::Gauge;
-use voltile_base::flow::cache::{Abandoned, Cache, Interest, Lookup};
+use voltile_base::flow::cache::Lookup;
+use voltile_base::flow::interest::Interest;
 use voltile_base::paint::Kind;
+use voltile_base::tile::TileKey;
 use voltile_hdf5::volume::ReadError;
 use voltile_render::RenderError;
 
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
-use super::job::FlightJob;
-use super::pool::JobValue;
 use super::tile_service::TileService;
 use crate::catalog::{Channel, Dataset, Origin, Survey};
 
@@ -46,20 +45,12 @@ impl TileService {
 
     /// Does work other than a render on a render thread, in its client's turn. The work must end
     /// early once nobody is interested in it.
-    pub async fn in_turn<V: Clone + Send + 'static>(
+    pub async fn in_turn<V: Send + 'static>(
         &self,
         demand: Demand,
-        work: impl Fn(&Interest) -> Result<V, TileError> + Send + 'static,
+        work: impl FnOnce(&Interest) -> Result<V, TileError> + Send + 'static,
     ) -> Result<V, TileError> {
-        // In a cache of its own, which keeps nothing.
-        let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&()) else {
-            return Err(Abandoned.into());
-        };
-        let waiter = flight.join();
-        let interest = flight.interest();
-        let job = FlightJob::new(flight, move || Ok((work(&interest)?, 1)), &self.metrics);
-        let _ticket = self.pool.submit(None, demand, Box::new(job));
-        waiter.wait().await
+        self.pool.run(None, demand, work).await
     }
 
     /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged
@@ -79,15 +70,15 @@ impl TileService {
         }
     }
 
-    /// Takes a channel's sample on the pool, once for all requests that need it. The result is
-    /// stored even if all of them have been dropped. Chunks in a store are fetched before, all at
-    /// once.
+    /// Takes a channel's sample on the pool, once for all requests that need it. Once it has begun,
+    /// the result is kept even if all of them have been dropped. Chunks in a store are fetched
+    /// before, all at once.
     pub(super) async fn measure(
         &self,
         channel: &Arc<Channel>,
         demand: Demand,
     ) -> Result<(), TileError> {
-        self.preparation
+        self.maker
             .fetch(
                 Footprint::of_sample(channel),
                 &format!("the channel {}", channel.name),
@@ -96,23 +87,21 @@ impl TileService {
         if channel.surveyed().is_some() {
             return Ok(());
         }
-        let value = JobValue::Survey(channel.fingerprint);
-        let survey = match self.surveys.lookup(&channel.fingerprint) {
+        let key = TileKey::digest(&("sample", channel.fingerprint));
+        let survey = match self.surveys.lookup(&key) {
             Lookup::Ready(survey) => survey,
             Lookup::Wait(waiter) => {
-                let _ticket = self.pool.join(value, demand);
+                self.pool.join(&key, demand);
                 self.landed(channel.files(), waiter).await?
             }
             Lookup::Lead(flight) => {
-                let waiter = flight.join();
+                let pool = self.pool.clone();
                 let sampled = Arc::clone(channel);
-                let job = FlightJob::new(
-                    flight,
+                let waiter = flight.launch(async move {
+                    let sample = pool.run(Some(key), demand, move |_| survey(&sampled));
                     // It is heavier than the budget, which is 0: the channel keeps it.
-                    move || survey(&sampled).map(|survey| (survey, 1)),
-                    &self.metrics,
-                );
-                let _ticket = self.pool.submit(Some(value), demand, Box::new(job));
+                    Ok((sample.await?, 1))
+                });
                 self.landed(channel.files(), waiter).await?
             }
         };

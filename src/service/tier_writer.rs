@@ -30,7 +30,8 @@ const CHUNK_BYTES: usize = 200;
 /// The tiers, if there are any, and the chunks that wait to be verified.
 pub(super) struct TierWriter {
     tiers: Option<Tiers>,
-    cache: Cache<TileKey, Tile, TileError>,
+    /// The tiles in memory.
+    pub cache: Cache<TileKey, Tile, TileError>,
     waiting: Mutex<WaitingChunks>,
     /// The number of waiting chunks, readable without the lock.
     count: AtomicUsize,

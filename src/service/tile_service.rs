@@ -16,7 +16,7 @@ use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::paint::{Style, TileFormat};
 use voltile_base::request::TileRequest;
-use voltile_base::tile::{Fingerprint, Tile, TileKey};
+use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
 use voltile_render::EncodeError;
 use voltile_render::plan::PixelKind;
@@ -26,9 +26,9 @@ use super::error::TileError;
 use super::health::{Health, ServicePart};
 use super::identified::Identified;
 use super::live::{Changes, LiveCatalog};
+use super::maker::TileMaker;
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
-use super::prepare::Preparation;
 use super::reopen::Reopener;
 use super::tier_writer::TierWriter;
 use super::trials::RunTrials;
@@ -42,9 +42,9 @@ pub struct TileService {
     pub(super) live: Arc<LiveCatalog>,
     pub(super) reopener: Option<Reopener>,
     pub(super) cache: Cache<TileKey, Tile, TileError>,
-    pub(super) surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
+    pub(super) surveys: Cache<TileKey, Arc<Survey>, TileError>,
     pub(super) pool: RenderPool,
-    pub(super) preparation: Arc<Preparation>,
+    pub(super) maker: Arc<TileMaker>,
     pub(super) tier_writer: Arc<TierWriter>,
     pub(super) pause: IdlePause,
     pub(super) neighbours: Neighbours,
@@ -88,7 +88,7 @@ impl TileService {
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
-            preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
+            maker: Arc::new(TileMaker::new(pool.clone(), metrics.clone())),
             tier_writer: Arc::new(tier_writer),
             live: Arc::new(LiveCatalog::new(catalog)),
             reopener: None,
@@ -236,7 +236,6 @@ impl TileService {
         &self,
         identified: &Identified,
         purpose: Purpose,
-        yields: Yields,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
         let drawing = identified.drawing()?;
@@ -248,7 +247,7 @@ impl TileService {
             purpose,
             policy: ReadPolicy {
                 decode: purpose.decode(),
-                yields,
+                yields: Yields::Never,
                 trace,
                 unfinished: Some(UnfinishedChunks::default()),
             },

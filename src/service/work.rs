@@ -1,13 +1,11 @@
-//! How a tile is made, for requests and prefetches alike: looked for in the tiers, or rendered and
-//! stored in the tiers.
+//! A tile, overview, range or box that is to be made: found in the tiers, or rendered and stored in
+//! the tiers.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use voltile_base::flow::trace::Stage;
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::{Tile, TileKey};
-use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks};
+use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks, Yields};
 
 use super::client::Urgency;
 use super::drawing::Drawing;
@@ -76,9 +74,9 @@ impl TileWork {
         Some(tile)
     }
 
-    /// Renders it, on a render thread, and has it kept. May be called again after it was stopped.
-    pub fn make(&self) -> Result<Tile, TileError> {
-        let tile = self.drawn()?;
+    /// Renders it, on a render thread, and has it kept.
+    pub fn render(&self, yields: Yields) -> Result<Tile, TileError> {
+        let tile = self.drawn(yields)?;
         match self.purpose {
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
                 self.tier_writer.store_later(
@@ -105,15 +103,19 @@ impl TileWork {
         Ok(tile)
     }
 
-    fn drawn(&self) -> Result<Tile, TileError> {
+    fn drawn(&self, yields: Yields) -> Result<Tile, TileError> {
+        let policy = ReadPolicy {
+            yields,
+            ..self.policy.clone()
+        };
         if self.purpose == Purpose::Neighbour {
-            return Ok(Tile::new(self.key, self.drawing.draw(&self.policy)?));
+            return Ok(Tile::new(self.key, self.drawing.draw(&policy)?));
         }
         self.metrics.renders.inc();
         self.origin.dataset.counters.count_render();
         let png = self
             .drawing
-            .draw(&self.policy)
+            .draw(&policy)
             .map_err(TileError::from)
             .inspect_err(|error| self.note(error))?;
         if let Some(trace) = &self.policy.trace {
@@ -138,16 +140,5 @@ impl TileWork {
         let is_final = !self.origin.may_grow() || self.footprint.is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };
         (tile, weight)
-    }
-
-    /// The work of a job that is queued now.
-    pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
-        let mut queued = Some(Instant::now());
-        move || {
-            if let (Some(trace), Some(queued)) = (&self.policy.trace, queued.take()) {
-                trace.add(Stage::Queue, queued.elapsed());
-            }
-            self.make().map(|tile| self.weighed(tile))
-        }
     }
 }

@@ -595,7 +595,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
     })
     .settings;
     let catalog = Catalog::open(&settings, &metrics, &activity).catalog;
-    let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity).unwrap();
+    let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity, metrics.clone()).unwrap();
     let directory = Directory::open(&place.path("cache")).unwrap();
     let tier = Tier::start(Backend::Directory, directory, metrics.tier.clone()).unwrap();
     let service = TileService::new(catalog, 0, 0, pool, metrics.clone())

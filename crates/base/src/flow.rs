@@ -4,6 +4,7 @@
 pub mod activity;
 pub mod breaker;
 pub mod cache;
+pub mod interest;
 pub mod queue;
 pub mod stalls;
 pub mod trace;

@@ -28,32 +28,21 @@ impl Story {
         self.now += Duration::from_millis(millis);
     }
 
-    fn push(&mut self, demand: Demand, job: &str) -> Result<Entered<String>, String> {
+    /// Returns the job that is dropped.
+    fn push(&mut self, demand: Demand, job: &str) -> Option<String> {
         self.queue.push(None, demand, job.to_owned(), self.now)
     }
 
     /// Adds requests of a client without displacing others.
     fn ask<'a>(&mut self, by: u8, jobs: impl IntoIterator<Item = &'a str>) {
         for job in jobs {
-            assert_eq!(
-                self.push(Demand::wanted(client(by)), job)
-                    .unwrap()
-                    .displaced,
-                None,
-                "{job}"
-            );
+            assert_eq!(self.push(Demand::wanted(client(by)), job), None, "{job}");
         }
     }
 
     fn prefetch<'a>(&mut self, by: u8, jobs: impl IntoIterator<Item = &'a str>) {
         for job in jobs {
-            assert_eq!(
-                self.push(Demand::prefetch(client(by)), job)
-                    .unwrap()
-                    .displaced,
-                None,
-                "{job}"
-            );
+            assert_eq!(self.push(Demand::prefetch(client(by)), job), None, "{job}");
         }
     }
 
@@ -189,13 +178,8 @@ fn a_full_queue_loses_the_oldest_of_who_has_the_most() {
     let mut story = Story::new(4);
     story.ask(1, ["a1", "a2", "a3"]);
     story.ask(2, ["b1"]);
-    let newcomer = |story: &mut Story, by, job| {
-        story
-            .push(Demand::wanted(client(by)), job)
-            .unwrap()
-            .displaced
-            .unwrap()
-    };
+    let newcomer =
+        |story: &mut Story, by, job| story.push(Demand::wanted(client(by)), job).unwrap();
     assert_eq!(newcomer(&mut story, 3, "c1"), "a1");
     assert_eq!(
         newcomer(&mut story, 1, "a4"),
@@ -224,14 +208,12 @@ fn prefetches_make_room_first_and_take_no_room_of_what_is_wanted() {
     let mut story = Story::new(3);
     story.ask(1, ["a1", "a2"]);
     story.prefetch(2, ["p1"]);
-    let newer = story.push(Demand::prefetch(client(2)), "p2").unwrap();
-    assert_eq!(newer.displaced.as_deref(), Some("p1"));
-    let wanted = story.push(Demand::wanted(client(1)), "a3").unwrap();
-    assert_eq!(wanted.displaced.as_deref(), Some("p2"));
-    assert_eq!(
-        story.push(Demand::prefetch(client(3)), "p3"),
-        Err("p3".to_owned())
-    );
+    let newer = story.push(Demand::prefetch(client(2)), "p2");
+    assert_eq!(newer.as_deref(), Some("p1"));
+    let wanted = story.push(Demand::wanted(client(1)), "a3");
+    assert_eq!(wanted.as_deref(), Some("p2"));
+    let refused = story.push(Demand::prefetch(client(3)), "p3");
+    assert_eq!(refused.as_deref(), Some("p3"));
 }
 
 #[test]
@@ -242,7 +224,7 @@ fn views_come_last_and_the_newest_first() {
         urgency: Urgency::View,
     };
     for job in ["v1", "v2", "v3"] {
-        assert_eq!(story.push(view(1), job).unwrap().displaced, None);
+        assert_eq!(story.push(view(1), job), None);
     }
     story.prefetch(2, ["p"]);
     story.ask(3, ["a"]);
@@ -258,109 +240,73 @@ fn views_make_room_before_prefetches() {
         urgency: Urgency::View,
     };
     story.prefetch(1, ["p"]);
-    story.push(view(1), "v1").unwrap();
-    let newcomer =
-        |story: &mut Story, demand, job| story.push(demand, job).map(|entered| entered.displaced);
+    assert_eq!(story.push(view(1), "v1"), None);
+    let dropped = story.push(view(2), "v2");
     assert_eq!(
-        newcomer(&mut story, view(2), "v2"),
-        Ok(Some("v1".to_owned())),
+        dropped.as_deref(),
+        Some("v1"),
         "a view takes the room of views"
     );
-    assert_eq!(
-        newcomer(&mut story, Demand::wanted(client(3)), "a"),
-        Ok(Some("v2".to_owned()))
-    );
-    assert_eq!(
-        newcomer(&mut story, view(2), "v3"),
-        Err("v3".to_owned()),
-        "and of nothing else"
-    );
+    let dropped = story.push(Demand::wanted(client(3)), "a");
+    assert_eq!(dropped.as_deref(), Some("v2"));
+    let dropped = story.push(view(2), "v3");
+    assert_eq!(dropped.as_deref(), Some("v3"), "and of nothing else");
 }
 
 #[test]
 fn where_nothing_can_wait_everything_is_given_back() {
     let mut story = Story::new(0);
-    assert_eq!(
-        story.push(Demand::wanted(client(1)), "a"),
-        Err("a".to_owned())
-    );
+    let number = story.queue.next;
+    let refused = story.push(Demand::wanted(client(1)), "a");
+    assert_eq!(refused.as_deref(), Some("a"));
+    assert_ne!(story.queue.next, number, "whoever has it removes no other");
     assert_eq!(story.take(), "");
 }
 
 #[test]
 fn a_job_has_the_best_place_of_all_who_want_it() {
     let mut story = Story::new(99);
-    let push = |story: &mut Story, demand, key: &'static str| {
-        story
-            .queue
-            .push(Some(key), demand, key.to_owned(), story.now)
-            .unwrap()
-            .job
-    };
-    push(&mut story, Demand::prefetch(client(1)), "p1");
-    push(&mut story, Demand::prefetch(client(1)), "p2");
+    let now = story.now;
+    for job in ["p1", "p2"] {
+        let prefetch = Demand::prefetch(client(1));
+        story.queue.push(Some(job), prefetch, job.to_owned(), now);
+    }
     story.ask(1, ["a1", "a2", "a3"]);
     assert_eq!(story.take(), "a3");
-    let now = story.now;
-    assert_eq!(
-        story.queue.join(&"p2", Demand::wanted(client(2)), now),
-        Some(1)
-    );
-    assert_eq!(
-        story.queue.join(&"none", Demand::wanted(client(2)), now),
-        None
-    );
+    for key in ["p2", "p2", "none"] {
+        story.queue.join(&key, Demand::wanted(client(2)), now);
+    }
     assert_eq!(story.rest(), ["p2", "a1", "a2", "p1"]);
-    assert_eq!(
-        story.queue.join(&"p2", Demand::wanted(client(2)), now),
-        None,
-        "it has been taken"
-    );
+    story.queue.join(&"p2", Demand::wanted(client(2)), now);
+    assert_eq!(story.take(), "", "it has been taken");
 }
 
 #[test]
 fn a_job_that_others_want_too_is_not_given_up_for_one_client() {
     let mut story = Story::new(2);
     let now = story.now;
-    story
-        .queue
-        .push(Some("a1"), Demand::wanted(client(1)), "a1".to_owned(), now)
-        .unwrap();
+    let first = Demand::wanted(client(1));
+    story.queue.push(Some("a1"), first, "a1".to_owned(), now);
     story.ask(1, ["a2"]);
-    story
-        .queue
-        .join(&"a1", Demand::wanted(client(2)), now)
-        .unwrap();
-    let entered = story.push(Demand::wanted(client(3)), "c1").unwrap();
-    assert_eq!(entered.displaced.as_deref(), Some("a2"));
+    story.queue.join(&"a1", Demand::wanted(client(2)), now);
+    let dropped = story.push(Demand::wanted(client(3)), "c1");
+    assert_eq!(dropped.as_deref(), Some("a2"));
 }
 
 #[test]
-fn a_job_leaves_with_its_last_request() {
+fn a_job_that_leaves_takes_the_claims_of_all_clients_with_it() {
     let mut story = Story::new(9);
-    let (one, two, now) = (
-        Demand::wanted(client(1)),
-        Demand::prefetch(client(2)),
-        story.now,
-    );
-    let job = story
-        .queue
-        .push(Some("a"), one, "a".to_owned(), now)
-        .unwrap()
-        .job;
-    for demand in [one, two] {
-        assert_eq!(story.queue.join(&"a", demand, now), Some(job));
-    }
-    assert_eq!(
-        [one, one, one].map(|demand| story.queue.leave(job, demand)),
-        [None, None, None]
-    );
-    assert_eq!(story.queue.leave(job, two), Some("a".to_owned()));
-    assert_eq!(
-        (story.queue.len(), story.queue.leave(job, two), story.take()),
-        (0, None, String::new())
-    );
-    assert_eq!(story.queue.join(&"a", one, now), None);
+    let now = story.now;
+    let job = story.queue.next;
+    let first = Demand::wanted(client(1));
+    story.queue.push(Some("a"), first, "a".to_owned(), now);
+    story.queue.join(&"a", Demand::prefetch(client(2)), now);
+    assert_eq!(story.queue.remove(job).as_deref(), Some("a"));
+    assert_eq!((story.queue.len(), story.queue.remove(job)), (0, None));
+    story.queue.join(&"a", first, now);
+    assert_eq!(story.take(), "");
+    let rotations = &story.queue.rotations;
+    assert!(rotations.iter().all(|it| it.lines().next().is_none()));
 }
 
 proptest::proptest! {
@@ -372,16 +318,13 @@ proptest::proptest! {
             story.pass(millis);
             let demand = if what % 2 == 0 { Demand::wanted(client(who)) } else { Demand::prefetch(client(who)) };
             let gone = match what {
-                0..=2 => match story.push(demand, &step.to_string()) {
-                    Ok(entered) => {
-                        waiting.insert(step.to_string());
-                        seats.push((entered.job, demand));
-                        entered.displaced
-                    }
-                    Err(_) => None,
-                },
+                0..=2 => {
+                    waiting.insert(step.to_string());
+                    seats.push(story.queue.next);
+                    story.push(demand, &step.to_string())
+                }
                 3 => story.queue.take(story.now),
-                _ => seats.pop().and_then(|(job, demand)| story.queue.leave(job, demand)),
+                _ => seats.pop().and_then(|job| story.queue.remove(job)),
             };
             if let Some(gone) = gone {
                 assert!(waiting.remove(&gone), "{gone} was not waiting");

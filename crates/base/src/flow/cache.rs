@@ -4,22 +4,25 @@
 //! The first lookup of an absent key leads: it gets a [`Flight`] and must produce the value. Later
 //! lookups wait. When the flight ends, the value is inserted and the waiters are removed in one
 //! step under one lock, so there is no gap in which a second flight could start. The flight is
-//! owned by the job that produces the value, not by a client, which may disconnect. A flight that
-//! is dropped (after a panic, or with an abandoned job) frees the key and wakes its waiters with
-//! [`Abandoned`]. Errors are passed to the waiters and never cached.
+//! owned by the job that produces the value, not by a client, which may disconnect: [`Flight::run`]
+//! goes on while anybody waits. A flight that is dropped (after a panic, or with an abandoned job)
+//! frees the key and wakes its waiters with [`Abandoned`]. Errors are passed to the waiters and
+//! never cached.
 //!
 //! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
 //! thread). The caller gives the weight of each value in bytes.
 
+use std::future::Future;
 use std::hash::Hash;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use lru::LruCache;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -69,7 +72,8 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 /// The threads and requests that wait for a flight to land.
 struct Waiters<V, E> {
     senders: Vec<oneshot::Sender<Result<V, E>>>,
-    interest: Interest,
+    /// Notified when a waiter leaves.
+    left: Arc<Notify>,
     /// Whether the value is not to be cached.
     is_discarded: bool,
 }
@@ -80,41 +84,31 @@ impl<V, E> Waiters<V, E> {
         self.senders.push(sender);
         Waiter {
             result: receiver,
-            _share: self.interest.join(),
+            _leaving: Leaving(Arc::clone(&self.left)),
         }
     }
-}
 
-/// Whether anybody waits for a flight: known without a lock, so that work can end when nobody does.
-/// As a request may join at any moment, whoever ends work must then call [`Flight::still_wanted`].
-#[derive(Debug, Clone, Default)]
-pub struct Interest(Arc<AtomicUsize>);
-
-impl Interest {
-    /// Whether anybody waits, or did a moment ago.
-    pub fn is_there(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
-    }
-
-    fn join(&self) -> Share {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Share(self.clone())
-    }
-}
-
-/// One waiter's share of the interest in a flight; dropping it withdraws it.
-struct Share(Interest);
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    /// Whether anybody waits.
+    fn are_there(&mut self) -> bool {
+        self.senders.retain(|waiter| !waiter.is_closed());
+        !self.senders.is_empty()
     }
 }
 
 /// Receives the result of a flight.
 pub struct Waiter<V, E> {
     result: oneshot::Receiver<Result<V, E>>,
-    _share: Share,
+    /// Dropped after `result`, so that the waiter does not count any more when the flight is told.
+    _leaving: Leaving,
+}
+
+/// Tells a flight that a waiter leaves, when it is dropped.
+struct Leaving(Arc<Notify>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 impl<V, E: From<Abandoned>> Waiter<V, E> {
@@ -142,7 +136,8 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
-    interest: Interest,
+    /// Notified when a waiter leaves.
+    left: Arc<Notify>,
     landed: bool,
 }
 
@@ -183,10 +178,10 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
             }
             _ => {}
         }
-        let interest = Interest::default();
+        let left = Arc::new(Notify::new());
         let waiters = Waiters {
             senders: Vec::new(),
-            interest: interest.clone(),
+            left: Arc::clone(&left),
             is_discarded: false,
         };
         if let Some(Slot::Ready { weight, .. }) =
@@ -198,7 +193,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         Lookup::Lead(Flight {
             cache: self.clone(),
             key: key.clone(),
-            interest,
+            left,
             landed: false,
         })
     }
@@ -211,6 +206,15 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// The value if it is ready, without marking it as recently used; starts no flight.
     pub fn peek(&self, key: &K) -> Option<V> {
         ready(self.shared.state.lock().slots.peek(key))
+    }
+
+    /// Caches a value that no flight has made, unless the key is in flight or ready.
+    pub fn add(&self, key: &K, value: V, weight: usize) {
+        let mut state = self.shared.state.lock();
+        if !state.slots.contains(key) {
+            state.keep(key.clone(), value, weight, self.shared.budget);
+            self.shared.held.set(state.bytes as i64);
+        }
     }
 
     /// Replaces a ready value for which `is_worse` holds, without marking it as recently used.
@@ -289,36 +293,78 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
             // Never: the slot is in flight until this flight ends.
             _ => Waiter {
                 result: oneshot::channel().1,
-                _share: self.interest.join(),
+                _leaving: Leaving(Arc::clone(&self.left)),
             },
         }
     }
 
-    /// Whether anybody waits for it.
-    pub fn interest(&self) -> Interest {
-        self.interest.clone()
+    /// Returns once nobody waits for it any more. As a request may join at any moment, whoever ends
+    /// it must then call [`Flight::still_wanted`].
+    pub async fn unwanted(&self) {
+        while self.is_wanted(&mut self.cache.shared.state.lock()) {
+            self.left.notified().await;
+        }
+    }
+
+    fn is_wanted(&self, state: &mut CacheState<K, V, E>) -> bool {
+        match state.slots.peek_mut(&self.key) {
+            Some(Slot::Flying(waiters)) => waiters.are_there(),
+            _ => false,
+        }
     }
 
     /// The flight itself if it still has waiters; otherwise it ends, and its key is freed.
     ///
     /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
-        let wanted = {
-            let mut state = self.cache.shared.state.lock();
-            let wanted = match state.slots.get_mut(&self.key) {
-                Some(Slot::Flying(waiters)) => {
-                    waiters.senders.retain(|waiter| !waiter.is_closed());
-                    !waiters.senders.is_empty()
+        let mut state = self.cache.shared.state.lock();
+        let is_wanted = self.is_wanted(&mut state);
+        if !is_wanted {
+            state.slots.pop(&self.key);
+        }
+        drop(state);
+        self.landed = !is_wanted;
+        is_wanted.then_some(self)
+    }
+
+    /// Lands with the value that `make` returns, and its weight. As soon as nobody waits, the
+    /// flight ends without a value, and `make` is dropped.
+    pub async fn run(self, make: impl Future<Output = Result<(V, usize), E>>) {
+        let mut make = pin!(make);
+        let mut flight = self;
+        let result = loop {
+            tokio::select! {
+                biased;
+                result = &mut make => break result,
+                () = flight.unwanted() => match flight.still_wanted() {
+                    // A request has joined since.
+                    Some(again) => flight = again,
+                    None => return,
                 }
-                _ => false,
-            };
-            if !wanted {
-                state.slots.pop(&self.key);
-                self.landed = true;
             }
-            wanted
         };
-        wanted.then_some(self)
+        flight.land(result);
+    }
+
+    /// Begins to make the value, and goes on in a task of its own if the leader's client disconnects
+    /// and others wait. Returns the waiter of the leader's client.
+    pub fn launch(
+        self,
+        make: impl Future<Output = Result<(V, usize), E>> + Send + 'static,
+    ) -> Waiter<V, E>
+    where
+        K: Send + Sync + 'static,
+        V: Send + 'static,
+        E: Send + 'static,
+    {
+        let waiter = self.join();
+        let mut run = Box::pin(self.run(make));
+        // At once, so that work is queued in the order of the requests.
+        let begun = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if begun.is_pending() {
+            drop(tokio::spawn(run));
+        }
+        waiter
     }
 
     /// Ends the flight: caches a value with its weight in bytes, and sends the result to every
@@ -390,6 +436,8 @@ impl<K: Hash + Eq, V, E> CacheState<K, V, E> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use super::*;
 
     #[derive(Debug, Clone, PartialEq)]
@@ -469,19 +517,73 @@ mod tests {
         fill(&cache, 1, 1);
     }
 
+    /// Polls once.
+    fn is_ready(future: Pin<&mut impl Future<Output = ()>>) -> bool {
+        future
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
     #[test]
-    fn interest_follows_the_waiters() {
+    fn a_flight_is_unwanted_once_the_last_waiter_has_left() {
         let cache = cache(100);
         let flight = lead(&cache, 1);
-        let interest = flight.interest();
-        assert!(!interest.is_there());
+        assert!(is_ready(pin!(flight.unwanted())), "nobody has joined");
         let (first, second) = (flight.join(), wait(&cache, 1));
+        let mut unwanted = Box::pin(flight.unwanted());
+        assert!(!is_ready(unwanted.as_mut()));
         drop(first);
-        assert!(interest.is_there());
+        assert!(!is_ready(unwanted.as_mut()));
         drop(second);
-        assert!(!interest.is_there());
+        assert!(is_ready(unwanted.as_mut()));
+        drop(unwanted);
         let _late = wait(&cache, 1);
-        assert!(interest.is_there() && flight.still_wanted().is_some());
+        assert!(flight.still_wanted().is_some());
+    }
+
+    #[test]
+    fn a_run_ends_with_its_last_waiter_and_drops_what_was_being_made() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let (leader, other) = (flight.join(), wait(&cache, 1));
+        let (sender, made) = oneshot::channel();
+        let mut run = Box::pin(flight.run(async { made.await.unwrap() }));
+        assert!(!is_ready(run.as_mut()));
+        drop(leader);
+        assert!(!is_ready(run.as_mut()), "another one waits");
+        drop(other);
+        let joined = wait(&cache, 1);
+        assert!(!is_ready(run.as_mut()), "a request has joined since");
+        drop(joined);
+        assert!(is_ready(run.as_mut()));
+        drop(run);
+        assert!(sender.is_closed());
+        fill(&cache, 1, 1);
+    }
+
+    #[test]
+    fn a_run_lands_with_what_was_made_even_if_nobody_waits_any_more() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        drop(flight.join());
+        assert!(is_ready(pin!(flight.run(async { Ok(("1".into(), 1)) }))));
+        assert_eq!(cache.peek(&1), Some("1".into()));
+    }
+
+    #[test]
+    fn a_value_is_added_only_where_there_is_none() {
+        let cache = cache(100);
+        cache.add(&1, "one".into(), 3);
+        cache.add(&1, "another".into(), 7);
+        assert_eq!(cache.peek(&1), Some("one".into()));
+        let flight = lead(&cache, 2);
+        cache.add(&2, "two".into(), 3);
+        assert_eq!(cache.peek(&2), None);
+        flight.land(Ok(("2".into(), 1)));
+        assert_eq!(
+            (cache.peek(&2), cache.shared.held.get()),
+            (Some("2".into()), 4)
+        );
     }
 
     #[test]

@@ -18,8 +18,9 @@ use super::error::StoreError;
 use super::merge::merged;
 use super::object::Object;
 
-/// How often a request that takes long is checked for whether anybody still waits for it.
-const CHECKS: Duration = Duration::from_millis(20);
+/// How long a request goes on that nobody waits for any more: a client that gives up may ask again
+/// at once.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Ranges that are on their way. Dropping this gives up the ranges that nobody else waits for.
 #[must_use]
@@ -134,10 +135,7 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
     let answer = loop {
         tokio::select! {
             answer = &mut request => break answer,
-            () = tokio::time::sleep(CHECKS) => {
-                if parts.iter().any(|(_, flight)| flight.interest().is_there()) {
-                    continue;
-                }
+            () = unwanted(&parts) => {
                 parts = parts.into_iter().filter_map(|(range, flight)| Some((range, flight.still_wanted()?))).collect();
                 if parts.is_empty() {
                     return;
@@ -163,6 +161,14 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
         }
         land(flight, bytes);
     }
+}
+
+/// Returns once nobody has waited for any of the parts for [`GRACE`], unless somebody does again.
+async fn unwanted(parts: &[(Range<u64>, Arriving)]) {
+    for (_, flight) in parts {
+        flight.unwanted().await;
+    }
+    tokio::time::sleep(GRACE).await;
 }
 
 /// The key of a range of one version of an object.

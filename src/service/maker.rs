@@ -1,0 +1,146 @@
+//! The one way in which tiles, overviews, ranges and boxes are made: looked for in the tiers, fetched
+//! from a store, and rendered in their client's turn.
+//!
+//! The first two wait for other machines or for disks. A render thread that waited for them could
+//! not render anything else. So a tile enters the render queue only when no tier has it and its
+//! chunks have arrived. All of it is given up when the future is dropped.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::flow::trace::Stage;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::tile::Tile;
+use voltile_hdf5::volume::Yields;
+use voltile_hdf5::volume::hdf5::unread;
+
+use super::client::Demand;
+use super::error::TileError;
+use super::footprint::Footprint;
+use super::pool::{PendingWork, RenderPool};
+use super::queue::Busy;
+use super::work::TileWork;
+
+/// The maximum number of tiles that are looked for in the tiers at once.
+const MAX_LOOKUPS: usize = 16;
+/// The maximum number of tiles whose chunks are fetched at once.
+const MAX_FETCHES: usize = 64;
+/// The maximum number of tiles that are looked for or fetched, or wait to be.
+const MAX_WAITING: usize = 512;
+
+/// Makes tiles.
+pub(super) struct TileMaker {
+    pool: RenderPool,
+    metrics: Metrics,
+    lookups: Semaphore,
+    fetches: Semaphore,
+    /// One permit for each tile that is looked for or fetched, or waits to be.
+    places: Semaphore,
+}
+
+impl TileMaker {
+    /// Renders on `pool`; counts in `metrics`.
+    pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
+        Self {
+            pool,
+            metrics,
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            fetches: Semaphore::new(MAX_FETCHES),
+            places: Semaphore::new(MAX_WAITING),
+        }
+    }
+
+    /// Makes a tile, and has it kept in the tiers. Returns it with its weight in bytes against the
+    /// cache's budget.
+    ///
+    /// If this future is dropped, what has not begun is not done, and a render ends before its next
+    /// chunk.
+    pub async fn make(
+        self: Arc<Self>,
+        work: TileWork,
+        demand: Demand,
+    ) -> Result<(Tile, usize), TileError> {
+        let work = Arc::new(work);
+        let pending = PendingWork::new(&self.metrics);
+        let found = self.without_rendering(&work).await;
+        pending.begin();
+        if let Some(tile) = found.inspect_err(|error| work.note(error))? {
+            return Ok(work.weighed(tile));
+        }
+        let queued = Instant::now();
+        let key = work.key;
+        let rendered = self.pool.run(Some(key), demand, move |interest| {
+            if let Some(trace) = &work.policy.trace {
+                trace.add(Stage::Queue, queued.elapsed());
+            }
+            let tile = work.render(Yields::Unwanted(interest.clone()))?;
+            let made = work.weighed(tile);
+            if !interest.is_there() {
+                // Its flight has ended before, but it need not be made again.
+                work.tier_writer.cache.add(&key, made.0.clone(), made.1);
+            }
+            Ok(made)
+        });
+        rendered.await
+    }
+
+    /// Fetches the voxels that lie in a store; `place` is for errors.
+    pub async fn fetch(&self, footprint: Footprint, place: &str) -> Result<(), TileError> {
+        if !footprint.is_remote() {
+            return Ok(());
+        }
+        let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
+        gathered(footprint, place).await
+    }
+
+    /// The tile if it need not be rendered, because a tier has it or it is a stored chunk;
+    /// otherwise all that it is rendered from has arrived.
+    async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
+        let is_remote = work.footprint.is_remote();
+        if !work.is_looked_for() && !is_remote {
+            return Ok(None);
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            self.metrics.rejected.inc();
+            let waiting = MAX_WAITING;
+            return Err(Busy { waiting }.into());
+        };
+        if work.is_looked_for() {
+            let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
+            let looking = Arc::clone(work);
+            let looked_up = spawn_blocking(move || looking.find()).await;
+            if let Some(tile) = looked_up.map_err(|_| Abandoned)? {
+                return Ok(Some(tile));
+            }
+        }
+        if !is_remote {
+            return Ok(None);
+        }
+        let place = in_words(work.origin.token());
+        self.fetch(work.footprint.clone(), &place).await?;
+        let trace = work.policy.trace.as_deref();
+        let chunk = work.drawing.stored_chunk(&self.metrics, trace);
+        Ok(chunk.map(|chunk| Tile::new(work.key, chunk)))
+    }
+}
+
+/// Names a dataset in errors.
+pub(super) fn in_words(token: &Name) -> String {
+    format!("the dataset {token}")
+}
+
+/// Fetches the voxels of a tile that lie in stores; `place` is for errors.
+pub(super) async fn gathered(footprint: Footprint, place: &str) -> Result<(), TileError> {
+    let gathering = spawn_blocking(move || footprint.gather())
+        .await
+        .map_err(|_| Abandoned)??;
+    // The error of a store does not say for what it was.
+    Ok(gathering
+        .done()
+        .await
+        .map_err(|error| unread(place, error))?)
+}
