@@ -363,6 +363,13 @@ export const stories = (world) => {
       await visit.page.waitForSelector(".pane[data-shown]:not(.lossy):not(.busy)");
       await visit.settle();
       await shows(visit, "xy", MIDDLE, NEAR, emAt(9));
+      // Previews that come into sight by a zoom are replaced as well.
+      await visit.page.goto(`${visit.server.address}${DEMO.replace("zoom=1", "zoom=0.25").replace(/,\d+&/, ",9&")}`);
+      await visit.settle();
+      await visit.page.keyboard.press("o");
+      await visit.page.waitForSelector(".lossy .preview:visible");
+      await visit.settle();
+      await shows(visit, "xy", MIDDLE, NEAR, emAt(9));
     },
 
     async "A plane is fitted in every window, and no zoom is in the link until somebody zooms; a flat picture has one plane"(visit) {

@@ -4,7 +4,7 @@
 /** The answers that count, the least bytes of each, and how many must be known. */
 const KEPT = 24;
 const LEAST = 16_000;
-const ENOUGH = 3;
+const ENOUGH = 2;
 /** The bytes per second below which a line is slow. */
 const SLOW = 2e6;
 

@@ -58,6 +58,7 @@ export class Stack {
     private readonly failed: (error: unknown) => void,
   ) {
     viewer.addHandler("fully-loaded-change", () => this.mark());
+    viewer.addHandler("update-viewport", () => this.markPreviews());
     viewer.addHandler("zoom", () => {
       for (const item of this.shown.values()) item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
     });
@@ -102,11 +103,18 @@ export class Stack {
     return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) => isPreview(tile.getUrl()));
   }
 
+  /** Marks the pane while previews are drawn: which tiles are, is known only after each drawing. */
+  private markPreviews(): void {
+    const wasLossy = this.pane.classList.contains("lossy");
+    const isLossy = [...this.shown.values()].some((item) => this.hasPreviews(item));
+    this.pane.classList.toggle("lossy", isLossy);
+    if (isLossy && !wasLossy) this.mayRefine();
+  }
+
   /** Replaces previews by exact tiles once nothing has moved for a while. */
   mayRefine(): void {
     window.clearTimeout(this.rest);
     this.rest = window.setTimeout(() => void this.refine(), REST);
-    this.pane.classList.toggle("lossy", [...this.shown.values()].some((item) => this.hasPreviews(item)));
   }
 
   private async refine(): Promise<void> {

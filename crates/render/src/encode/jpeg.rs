@@ -1,4 +1,5 @@
-//! Lossy tiles, for slow lines: a third of the bytes of a PNG of a micrograph, or fewer.
+//! Lossy tiles, for slow lines: between a third and a half of the bytes of a PNG, for electron
+//! micrographs.
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use voltile_base::geometry::TILE;
