@@ -1,0 +1,97 @@
+// How soon the page shows something on a slow line: slow.mjs --voltile FILE [--voltile FILE ...] --python FILE --chromium FILE
+//
+//   --file FILE --link '#TOKEN?…'  a volume to zoom into, and the view to begin with
+//   --kilobits N                   the line (10000); each answer takes 100 ms more
+//   --rounds N                     rounds, in which the programs take turns (3)
+//
+// Prints for each program, as medians: the list of 1,500 datasets, the change of one of them, and three steps of zoom: the
+// milliseconds until there are pictures of the new view, and until they are exact; and the kilobytes fetched.
+
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+
+import { chromium } from "playwright-core";
+
+import { start, Visit, write } from "./harness.mjs";
+
+const { values: options } = parseArgs({
+  options: {
+    voltile: { type: "string", multiple: true },
+    ...Object.fromEntries(["python", "chromium", "file", "link"].map((name) => [name, { type: "string" }])),
+    kilobits: { type: "string", default: "10000" },
+    rounds: { type: "string", default: "3" },
+  },
+});
+
+/** A page on the slow line that counts the bytes that it fetches. */
+async function visitSlowly(browser, server) {
+  const visit = await Visit.begin(browser, server);
+  await visit.slow(Number(options.kilobits));
+  const session = await visit.context.newCDPSession(visit.page);
+  await session.send("Network.enable");
+  const line = { bytes: 0 };
+  session.on("Network.dataReceived", ({ encodedDataLength }) => (line.bytes += encodedDataLength));
+  return { visit, line };
+}
+
+/** Milliseconds and kilobytes of an action that ends with `seen`. */
+async function timed(line, action, seen) {
+  const [began, before] = [performance.now(), line.bytes];
+  await action();
+  const times = [];
+  for (const wait of seen) {
+    await wait();
+    times.push(Math.round(performance.now() - began));
+  }
+  return [...times, Math.round((line.bytes - before) / 1000)];
+}
+
+async function list(browser, server) {
+  const { visit, line } = await visitSlowly(browser, server);
+  const card = () => visit.page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 1));
+  const opened = await timed(line, () => visit.page.goto(`${server.address}#`), [card]);
+  await visit.context.close();
+  return opened;
+}
+
+/** Three steps of zoom into the middle, from a view at rest. */
+async function zoom(browser, server) {
+  const { visit, line } = await visitSlowly(browser, server);
+  await visit.page.goto(server.address + options.link);
+  await visit.settle();
+  const steps = async () => {
+    for (let step = 0; step < 3; step += 1) await visit.page.keyboard.press("+");
+    await visit.page.waitForFunction(() => document.querySelector(".pane").matches(".busy, .lossy"));
+  };
+  const isDrawn = () => visit.page.waitForFunction(() => [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy")));
+  const isExact = () => visit.page.waitForFunction(() => [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy, .lossy")));
+  const times = await timed(line, steps, [isDrawn, isExact]);
+  await visit.context.close();
+  return times;
+}
+
+const median = (numbers) => numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)];
+
+const folder = path.join(mkdtempSync(path.join(tmpdir(), "voltile-slow-")), "many");
+write(options.python, "many", folder, "1500");
+const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
+const rows = new Map();
+for (let round = 0; round < Number(options.rounds); round += 1) {
+  for (const voltile of options.voltile) {
+    const many = await start(voltile, ["--config", path.join(folder, "voltile.toml")]);
+    const one = await start(voltile, [options.file]);
+    const measured = { "1,500 datasets": await list(browser, many), "three steps of zoom": await zoom(browser, one) };
+    await Promise.all([many.stop(), one.stop()]);
+    for (const [name, figures] of Object.entries(measured)) {
+      const key = `${name}, ${voltile}`;
+      rows.set(key, [...(rows.get(key) ?? []), figures]);
+    }
+  }
+}
+await browser.close();
+for (const [name, rounds] of rows) {
+  const [times, kilobytes] = [rounds[0].slice(0, -1).map((_, place) => median(rounds.map((figures) => figures[place]))), median(rounds.map((figures) => figures.at(-1)))];
+  console.log(`${name}: ${times.join(", ")} ms, ${kilobytes} kB`);
+}
