@@ -14,7 +14,7 @@ use voltile_hdf5::volume::hdf5::{
     FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View,
 };
 use voltile_hdf5::volume::{
-    ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape,
+    ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Volume, VolumeShape,
 };
 
 use super::stored::{LevelSource, StoredLevel};
@@ -375,13 +375,13 @@ fn open_frames(
 }
 
 /// Parts that follow each other along z; parts whose datasets do not exist are missing.
-fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Stack, OpenError> {
+fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Series, OpenError> {
     let paths = parts.iter().map(|part| part.path.clone());
     let paths: Vec<Option<String>> = paths
         .map(|path| path.filter(|path| file.has(path)))
         .collect();
-    let depths = parts.iter().map(|part| part.depth).collect();
-    Ok(Stack::new(open_series(file, &paths, view)?, depths))
+    let depths: Vec<u64> = parts.iter().map(|part| part.depth).collect();
+    Ok(open_series(file, &paths, view)?.along_z(&depths))
 }
 
 fn open_series(

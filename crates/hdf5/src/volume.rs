@@ -18,7 +18,6 @@ mod repeated;
 mod samples;
 mod scatter;
 mod series;
-mod stack;
 mod stamp;
 mod values;
 
@@ -46,7 +45,6 @@ pub use repeated::Repeated;
 pub use samples::{BoxMut, Samples, Voxel, VoxelType};
 pub use samples::{with_samples, with_variant};
 pub use series::Series;
-pub use stack::Stack;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 

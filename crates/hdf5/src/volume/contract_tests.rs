@@ -85,7 +85,6 @@ fn slab(first: u64, depth: u64) -> Arc<dyn Volume> {
 
 /// Slabs of 2, 3, 1 and 7 slices, of which the second is missing.
 fn stack() -> Subject {
-    let depths = vec![2, 3, 1, 7];
     let open = |part: u64| {
         let (first, depth) = [(0, 2), (2, 3), (5, 1), (6, 7)][part as usize];
         Ok(slab(first, depth))
@@ -101,7 +100,7 @@ fn stack() -> Subject {
     };
     Subject {
         missing: 2..5,
-        ..Subject::new("a stack with a gap", Stack::new(parts, depths), value)
+        ..Subject::new("a stack with a gap", parts.along_z(&[2, 3, 1, 7]), value)
     }
 }
 
@@ -449,7 +448,7 @@ fn an_error_of_a_member_is_one_of_the_volume() {
     let floats = || unreadable(VoxelType::F32);
     let all: [(&str, Arc<dyn Volume>); 6] = [
         ("series", Arc::new(series())),
-        ("stack", Arc::new(Stack::new(series(), vec![SIZE.z]))),
+        ("stack", Arc::new(series().along_z(&[SIZE.z]))),
         (
             "repeated",
             Arc::new(Repeated::new(unreadable(VoxelType::U16), Xyz::all(2))),

@@ -1,7 +1,9 @@
-//! A time series whose time points are separate datasets, opened when first read.
+//! A volume whose time points, or whose parts along z, are separate datasets, opened when first
+//! read.
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Arc;
 
 use lru::LruCache;
@@ -9,24 +11,38 @@ use parking_lot::Mutex;
 use voltile_base::flow::trace::Trace;
 use voltile_base::geometry::{Region, Xyz};
 
+use super::scatter::Sieve;
 use super::{
-    BoxMut, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,
-    Tzyx, Volume, VolumeShape,
+    BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, StoredChunk,
+    StoredPart, TakePart, Tally, Tzyx, Volume, VolumeShape,
 };
 
-/// The maximum number of time points open at once: 64.
+/// The maximum number of members open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Opens the volume of one time point; all must have the same shape.
-type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;
+/// Opens a member by its number; all must have the same shape, but for their extent along z.
+type OpenMember = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;
 
-/// Volumes of one shape, one per time point; some may be missing.
+/// Volumes that follow each other in time, one for each time point, or along z. Some may be
+/// missing, and are read as 0.
 pub struct Series {
     shape: VolumeShape,
-    /// The extent of each along z, if they differ in it.
-    depths: Option<Vec<u64>>,
-    open: OpenTime,
+    /// Which members exist.
+    present: Arc<[bool]>,
+    /// The slice after the last one of each member if they follow each other along z.
+    ends: Option<Vec<u64>>,
+    open: OpenMember,
     kept: Mutex<LruCache<u64, Arc<dyn Volume>>>,
+}
+
+/// The intersection of a box with a member.
+struct Piece {
+    /// The number of the member.
+    member: u64,
+    /// In slices of the series.
+    within_series: Region,
+    /// In slices of the member.
+    within_member: Region,
 }
 
 impl fmt::Debug for Series {
@@ -40,64 +56,128 @@ impl fmt::Debug for Series {
 impl Series {
     /// A series of time points of one shape. `present` lists which of them exist; its length is
     /// their number.
-    pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
+    pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenMember) -> Self {
+        let present: Arc<[bool]> = present.into();
         let shape = VolumeShape {
             times: present.len() as u64,
-            present: Some(present.into()),
+            present: Some(Arc::clone(&present)),
             ..shape
         };
         Self {
             shape,
-            depths: None,
+            present,
+            ends: None,
             open,
             kept: Mutex::new(LruCache::new(KEPT_OPEN)),
         }
     }
 
-    /// This series, whose volumes have the given extents along z.
-    pub(super) fn with_depths(self, depths: Vec<u64>) -> Self {
+    /// The same volumes as parts that follow each other along z at one time point; `depths` are
+    /// their extents along it, all positive.
+    #[must_use]
+    pub fn along_z(self, depths: &[u64]) -> Self {
+        let mut end = 0u64;
+        let mut ends = Vec::with_capacity(depths.len());
+        for depth in depths {
+            end = end.saturating_add(*depth);
+            ends.push(end);
+        }
+        let size = Xyz {
+            z: end,
+            ..self.shape.size
+        };
+        let coding = Err("its parts along z are separate datasets".to_owned());
+        let shape = VolumeShape {
+            size,
+            times: 1,
+            present: None,
+            coding,
+            fill: None,
+            ..self.shape
+        };
         Self {
-            depths: Some(depths),
+            shape,
+            ends: Some(ends),
             ..self
         }
     }
 
-    /// The size that a volume must have.
-    fn size_at(&self, time: u64) -> Xyz<u64> {
-        let mut size = self.shape.size;
-        if let Some(depths) = &self.depths
-            && let Ok(time) = usize::try_from(time)
-            && let Some(depth) = depths.get(time)
-        {
-            size.z = *depth;
-        }
-        size
+    /// The slices of a member, counted in the series.
+    fn slices(&self, member: u64) -> Range<u64> {
+        let Some(ends) = &self.ends else {
+            return 0..self.shape.size.z;
+        };
+        let end = |member: u64| ends.get(member as usize).copied();
+        let start = member.checked_sub(1).and_then(end).unwrap_or(0);
+        start..end(member).unwrap_or(start)
     }
 
-    pub(super) fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
-        if let Some(volume) = self.kept.lock().get(&time) {
+    /// The members that contain some of the slices at a time point, missing ones too.
+    fn members_in(&self, time: u64, slices: &Range<u64>) -> Range<u64> {
+        let Some(ends) = &self.ends else {
+            return time..time + 1;
+        };
+        let first = ends.partition_point(|end| *end <= slices.start);
+        let last = ends.partition_point(|end| *end < slices.end);
+        first as u64..ends.len().min(last + 1) as u64
+    }
+
+    fn has_member(&self, member: u64) -> bool {
+        self.present.get(member as usize) == Some(&true)
+    }
+
+    fn present_members(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.present.len() as u64).filter(|member| self.has_member(*member))
+    }
+
+    /// The pieces of a box, missing ones too.
+    fn pieces(&self, time: u64, region: &Region) -> impl Iterator<Item = Piece> + '_ {
+        let region = *region;
+        let wanted = region.start.z..region.end().z;
+        self.members_in(time, &wanted).map(move |member| {
+            let own = self.slices(member);
+            let mut within_series = region;
+            within_series.start.z = own.start.max(wanted.start);
+            within_series.size.z = own.end.min(wanted.end) - within_series.start.z;
+            let mut within_member = within_series;
+            within_member.start.z -= own.start;
+            Piece {
+                member,
+                within_series,
+                within_member,
+            }
+        })
+    }
+
+    /// A member that exists.
+    fn member(&self, number: u64) -> Result<Arc<dyn Volume>, ReadError> {
+        if let Some(volume) = self.kept.lock().get(&number) {
             return Ok(Arc::clone(volume));
         }
-        let volume = (self.open)(time)?;
+        let volume = (self.open)(number)?;
         let found = volume.shape();
-        let size = self.size_at(time);
+        let slices = self.slices(number);
+        let size = Xyz {
+            z: slices.end - slices.start,
+            ..self.shape.size
+        };
         let voxel = self.shape.voxel;
         if (found.size, found.voxel) != (size, voxel) {
             let problem = format!(
-                "the dataset with index {time} has {} voxels of type {}; {size} of type {} are expected",
+                "the dataset with index {number} has {} voxels of type {}; {size} of type {} are expected",
                 found.size,
                 found.voxel.name(),
                 voxel.name()
             );
             return Err(ReadError::damaged("a series", problem));
         }
-        self.kept.lock().put(time, Arc::clone(&volume));
+        self.kept.lock().put(number, Arc::clone(&volume));
         Ok(volume)
     }
 }
 
 /// Part of a volume as part of one in which the volume begins at `start`.
-pub(super) fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>, NoReferences> {
+fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>, NoReferences> {
     let chunk = part.array.chunk;
     if start
         .iter()
@@ -124,33 +204,64 @@ impl Volume for Series {
         &self.shape
     }
 
-    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
-        self.volume(request.time)?.read_box(
-            &ReadRequest {
+    fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
+        for piece in self.pieces(request.time, &request.region) {
+            let Some(sieve) = Sieve::new(&piece.within_series, &request.region, request.step)
+            else {
+                continue;
+            };
+            let mut into = into.part(sieve.place, sieve.count);
+            if !self.has_member(piece.member) {
+                into.clear();
+                continue;
+            }
+            let mut region = piece.within_member;
+            region.start.z += sieve.offset.z;
+            region.size.z -= sieve.offset.z;
+            let request = ReadRequest {
                 time: 0,
+                region,
                 ..request.clone()
-            },
-            into,
-        )
+            };
+            self.member(piece.member)?.read_box(&request, into)?;
+        }
+        Ok(())
     }
 
     fn members(&self) -> Members<'_> {
-        let present = (0..self.shape.times).filter(|time| self.shape.has(*time));
-        Box::new(present.map(|time| self.volume(time)))
+        Box::new(self.present_members().map(|number| self.member(number)))
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part {
-            volume: self.volume(time)?,
-            time: 0,
-            region: *region,
-        }])
+        let pieces = self.pieces(time, region);
+        let present = pieces.filter(|piece| self.has_member(piece.member));
+        let parts = present.map(|piece| {
+            Ok(Part {
+                volume: self.member(piece.member)?,
+                time: 0,
+                region: piece.within_member,
+            })
+        });
+        parts.collect()
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        // A member that cannot be opened is an error when it is read.
-        self.volume(time)
-            .map_or_else(|_| Vec::new(), |volume| volume.gaps(0, region))
+        let mut gaps = Vec::new();
+        for piece in self.pieces(time, region) {
+            if !self.has_member(piece.member) {
+                gaps.push(piece.within_series);
+                continue;
+            }
+            // A member that cannot be opened is an error when it is read.
+            let Ok(volume) = self.member(piece.member) else {
+                continue;
+            };
+            for mut gap in volume.gaps(0, &piece.within_member) {
+                gap.start.z += self.slices(piece.member).start;
+                gaps.push(gap);
+            }
+        }
+        gaps
     }
 
     fn stored_chunk(
@@ -159,7 +270,7 @@ impl Volume for Series {
         place: Xyz<u64>,
         trace: Option<&Trace>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
-        let volume = self.volume(time)?;
+        let volume = self.member(time)?;
         // Time points may be coded differently from the first.
         let own = volume.shape();
         let first = &self.shape;
@@ -171,20 +282,47 @@ impl Volume for Series {
     }
 
     fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
-        for time in (0..self.shape.times).filter(|time| self.shape.has(*time)) {
-            self.volume(time)?
+        for number in self.present_members() {
+            let start = match self.ends {
+                Some(_) => [0, self.slices(number).start, 0, 0],
+                None => [number, 0, 0, 0],
+            };
+            self.member(number)?
                 .references(path, &mut |part: StoredPart<'_>| {
-                    if part.array.chunk[0] > 1 {
+                    if self.ends.is_none() && part.array.chunk[0] > 1 {
                         return Err(NoReferences::unmapped(
                             part.dataset,
                             "its chunks hold several time points",
                         ));
                     }
                     let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
-                    take(moved(StoredPart { chunks, ..part }, [time, 0, 0, 0])?)
+                    take(moved(StoredPart { chunks, ..part }, start)?)
                 })?;
         }
         Ok(())
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        let first = self.members().find_map(Result::ok)?;
+        if self.ends.is_none() {
+            return first.cost(wanted, tally);
+        }
+        let mut sum = ReadCost::default();
+        for run in &wanted.z {
+            let members = self.members_in(0, run);
+            for own in members
+                .filter(|number| self.has_member(*number))
+                .map(|number| self.slices(number))
+            {
+                let z = run.start.max(own.start) - own.start..run.end.min(own.end) - own.start;
+                let wanted = Positions {
+                    z: std::iter::once(z).collect(),
+                    ..wanted.clone()
+                };
+                sum += first.cost(&wanted, tally)?;
+            }
+        }
+        Some(sum)
     }
 }
 
@@ -193,7 +331,7 @@ mod tests {
     use voltile_base::flow::cache::Abandoned;
 
     use super::*;
-    use crate::volume::{MemoryVolume, VoxelType};
+    use crate::volume::{MemoryVolume, Samples, VoxelType};
 
     #[test]
     fn what_a_series_is_is_known_before_a_time_point_is_opened() {
@@ -210,5 +348,57 @@ mod tests {
         let (shape, region) = (series.shape(), Region::whole(Xyz::all(2)));
         assert!(shape.is_remote && shape.has(0) && !shape.has(1) && !shape.has(2));
         assert!(series.gather(0, &region).is_err());
+        assert_eq!(series.gaps(1, &region), [region]);
+    }
+
+    #[test]
+    fn a_part_of_unexpected_depth_is_an_error() {
+        let part = |depth| MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, depth), |_| 1u8);
+        let open = move |number: u64| Ok(Arc::new(part(2 + number)) as Arc<dyn Volume>);
+        let parts = Series::new(part(2).shape().clone(), vec![true; 2], Box::new(open));
+        let stack = parts.along_z(&[2, 2]);
+        let read = |z| {
+            let region = Region {
+                start: Xyz::new(0, 0, z),
+                size: Xyz::new(4, 3, 1),
+            };
+            stack.read(&ReadRequest::new(0, region), &mut Samples::default())
+        };
+        assert!(read(1).is_ok() && matches!(read(2), Err(ReadError::Damaged { .. })));
+    }
+
+    #[test]
+    fn slices_of_parts_are_found_where_a_gap_is_longer_than_any_volume() {
+        let one = MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8);
+        let stack = Series::new(
+            one.shape().clone(),
+            vec![true, false, true],
+            Box::new(|_| Err(ReadError::Abandoned(Abandoned))),
+        );
+        let stack = stack.along_z(&[2, 1 << 40, 2]);
+        let parts = |slices: Range<u64>| {
+            let region = Region {
+                start: Xyz::new(0, 0, slices.start),
+                size: Xyz::new(4, 3, slices.end - slices.start),
+            };
+            stack
+                .pieces(0, &region)
+                .map(|piece| {
+                    let own = piece.within_member;
+                    (
+                        piece.member,
+                        piece.within_series.start.z,
+                        own.start.z..own.end().z,
+                    )
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(parts(1..3), [(0, 1, 1..2), (1, 2, 0..1)]);
+        let end = (1 << 40) + 2;
+        assert_eq!(
+            parts(end - 1..end + 2),
+            [(1, end - 1, (1 << 40) - 1..1 << 40), (2, end, 0..2)]
+        );
+        assert_eq!(parts(end + 2..end + 3), []);
     }
 }
