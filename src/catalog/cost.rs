@@ -196,7 +196,12 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
     let mut ranges = Vec::new();
     for volume in &stored.volumes {
         for run in patch.runs() {
-            ranges.extend(volume.located(0, &view.stored_region(&patch.region(run)))?);
+            let region = view.stored_region(&patch.region(run));
+            let stored = volume.ranges(0, &region, false).ok()?;
+            if stored.is_empty() {
+                return None;
+            }
+            ranges.extend(stored.into_iter().flat_map(|stored| stored.ranges));
         }
     }
     Some(Requests::of(ranges))

@@ -48,7 +48,8 @@ pub use series::Series;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::store::Gathering;
+use crate::store::{Gathering, Object};
+use hdf5::unread;
 
 /// The type, extents and storage of a volume, known before any voxel is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -232,13 +233,32 @@ pub struct Part {
     pub region: Region,
 }
 
+/// Where stored chunks lie in an object of a store.
+#[derive(Debug)]
+pub struct StoredRanges {
+    /// One for each chunk, in bytes.
+    pub ranges: Vec<Range<u64>>,
+    object: Arc<Object>,
+    /// File and dataset, for errors.
+    place: String,
+}
+
+impl StoredRanges {
+    /// Starts to fetch them.
+    fn gather(&self) -> Result<Gathering, ReadError> {
+        let gathering = self.object.gather(&self.ranges);
+        gathering.map_err(|error| unread(&self.place, error))
+    }
+}
+
 /// Volumes, each opened when the iterator reaches it.
 pub type Members<'a> = Box<dyn Iterator<Item = Result<Arc<dyn Volume>, ReadError>> + 'a>;
 
 /// One scalar value for each (time, z, y, x).
 ///
-/// A volume that shows the voxels of other volumes names them ([`Volume::members`],
-/// [`Volume::parts`]), and methods that it does not implement ask them.
+/// A volume that shows the voxels of other volumes names them ([`Volume::source`], or
+/// [`Volume::members`], [`Volume::parts`] and [`Volume::gaps`]), and methods that it does not
+/// implement ask them.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> &VolumeShape;
@@ -256,21 +276,32 @@ pub trait Volume: Send + Sync + fmt::Debug {
         self.read_box(request, into.as_box(size)?)
     }
 
-    /// The volumes whose voxels it shows; none if they are its own.
-    fn members(&self) -> Members<'_> {
-        Box::new(std::iter::empty())
+    /// The only volume whose voxels it shows; `None` if they are its own, or of several volumes.
+    fn source(&self) -> Option<&Arc<dyn Volume>> {
+        None
     }
 
-    /// The parts of its members that a box shows.
-    fn parts(&self, _time: u64, _region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(Vec::new())
+    /// The volumes whose voxels it shows; none if they are its own.
+    fn members(&self) -> Members<'_> {
+        Box::new(self.source().cloned().map(Ok).into_iter())
+    }
+
+    /// The parts of its members that a box shows: the same box of its source.
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        let parts = self.source().cloned().map(|volume| Part {
+            volume,
+            time,
+            region: *region,
+        });
+        Ok(parts.into_iter().collect())
     }
 
     /// The parts of a box that are missing: gaps in a stack, which are read as 0, and what the
     /// sources of a virtual dataset hold that are not there, which is read as the fill value. May
     /// open a member.
-    fn gaps(&self, _time: u64, _region: &Region) -> Vec<Region> {
-        Vec::new()
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        self.source()
+            .map_or_else(Vec::new, |source| source.gaps(time, region))
     }
 
     /// Whether no voxel of a box will change by what is appended to its file while that is being
@@ -283,12 +314,28 @@ pub trait Volume: Send + Sync + fmt::Debug {
         })
     }
 
+    /// Where the stored chunks that a box lies in are: all, or, if `only_missing`, those that are
+    /// not cached, as many as are fetched at once. Nothing of local files, and of data whose bytes
+    /// are not located before they are read. May block while chunk indexes are read.
+    fn ranges(
+        &self,
+        time: u64,
+        region: &Region,
+        only_missing: bool,
+    ) -> Result<Vec<StoredRanges>, ReadError> {
+        let mut all = Vec::new();
+        for part in self.parts(time, region)? {
+            all.extend(part.volume.ranges(part.time, &part.region, only_missing)?);
+        }
+        Ok(all)
+    }
+
     /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they
     /// lie in a local file. May block while the chunk index is read, but not for the bytes.
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
         let mut all = Gathering::none();
-        for part in self.parts(time, region)? {
-            all.extend(part.volume.gather(part.time, &part.region)?);
+        for stored in self.ranges(time, region, true)? {
+            all.extend(stored.gather()?);
         }
         Ok(all)
     }
@@ -387,16 +434,6 @@ pub trait Volume: Send + Sync + fmt::Debug {
             None => {}
         }
         Ok(sum)
-    }
-
-    /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached;
-    /// `None` of local files, and of data whose bytes are not located before they are read.
-    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        let parts = self.parts(time, region).ok()?;
-        let each = parts
-            .iter()
-            .map(|part| part.volume.located(part.time, &part.region));
-        Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if

@@ -217,8 +217,9 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         }
     }
 
-    /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose opacity
-    /// is 0 are missing. `run` is all of the run, and `first` the place of its first column.
+    /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose
+    /// opacity is 0 are missing. `run` is all of the run, and `first` the place of its first
+    /// column.
     fn add(&mut self, part: &Samples, opacity: &[u8], place: &Region, run: &Region, first: usize) {
         let Some(voxels) = T::slice(part) else { return };
         // Along the normal of the plane the column stays the same.

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
-use voltile_base::geometry::Region;
 use voltile_base::paint::Number;
 
-use super::{BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
+use super::{BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
 
 /// The parts of complex numbers that are shown, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,20 +108,8 @@ impl Volume for Polar {
         Ok(())
     }
 
-    fn members(&self) -> Members<'_> {
+    fn source(&self) -> Option<&Arc<dyn Volume>> {
         // Both parts are in the same dataset.
-        Box::new(std::iter::once(Ok(Arc::clone(&self.parts[0]))))
-    }
-
-    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part {
-            volume: Arc::clone(&self.parts[0]),
-            time,
-            region: *region,
-        }])
-    }
-
-    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        self.parts[0].gaps(time, region)
+        Some(&self.parts[0])
     }
 }

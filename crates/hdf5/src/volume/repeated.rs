@@ -11,8 +11,8 @@ use voltile_base::geometry::{Axis, Region, Xyz};
 
 use super::samples::with_box;
 use super::{
-    BLOCK_BYTES, BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Samples,
-    Tally, Volume, VolumeShape, Voxel,
+    BLOCK_BYTES, BoxMut, Part, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
+    VolumeShape, Voxel,
 };
 
 /// Voxels of another volume, each repeated along every axis.
@@ -191,8 +191,8 @@ impl Volume for Repeated {
         Ok(())
     }
 
-    fn members(&self) -> Members<'_> {
-        Box::new(std::iter::once(Ok(Arc::clone(&self.stored))))
+    fn source(&self) -> Option<&Arc<dyn Volume>> {
+        Some(&self.stored)
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {

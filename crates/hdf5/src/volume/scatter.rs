@@ -129,8 +129,8 @@ impl BoxMut<'_> {
         })
     }
 
-    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if the buffer
-    /// has another type or no such box.
+    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if the
+    /// buffer has another type or no such box.
     #[must_use]
     pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
         with_box!(self, into => match Voxel::slice(from).and_then(|from| at.view(from)) {

@@ -6,12 +6,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
-use voltile_base::geometry::{Region, Xyz};
+use voltile_base::geometry::Xyz;
 use voltile_base::tile::Fingerprint;
 
 use super::{
-    BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
-    with_samples,
+    BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType, with_samples,
 };
 
 /// The values for which stored values stand. Compared and hashed by a digest of all of them.
@@ -293,25 +292,15 @@ impl Volume for Mapped {
         }
     }
 
-    fn members(&self) -> Members<'_> {
-        Box::new(std::iter::once(Ok(Arc::clone(&self.stored))))
-    }
-
-    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part {
-            volume: Arc::clone(&self.stored),
-            time,
-            region: *region,
-        }])
-    }
-
-    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        self.stored.gaps(time, region)
+    fn source(&self) -> Option<&Arc<dyn Volume>> {
+        Some(&self.stored)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::geometry::Region;
+
     use super::*;
     use crate::volume::MemoryVolume;
 

@@ -30,7 +30,7 @@ use self::mapping_slot::MappingSlot;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;
-use crate::store::{Gathering, Object, StoreError};
+use crate::store::{Object, StoreError};
 use crate::volume::ReadError;
 
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is
@@ -297,9 +297,17 @@ impl FileBytes {
             .ok_or_else(changed_error)
     }
 
+    /// The object in a store that the bytes come from; `None` of a local file.
+    pub fn object(&self) -> Option<&Arc<Object>> {
+        match &self.source {
+            ByteSource::File { .. } => None,
+            ByteSource::Object { object, .. } => Some(object),
+        }
+    }
+
     /// Whether the bytes come from a store, so that each read is a request.
     pub fn is_remote(&self) -> bool {
-        matches!(self.source, ByteSource::Object { .. })
+        self.object().is_some()
     }
 
     /// Why the last read by the library failed, if the store is the reason; `place` is for errors.
@@ -311,27 +319,17 @@ impl FileBytes {
         Some(unread(place, failure))
     }
 
-    /// Starts to fetch ranges that will be read soon. A local file is not read ahead.
-    pub fn gather(&self, ranges: &[Range<u64>], place: &str) -> Result<Gathering, ReadError> {
-        match &self.source {
-            ByteSource::File { .. } => Ok(Gathering::none()),
-            ByteSource::Object { object, .. } => {
-                object.gather(ranges).map_err(|e| unread(place, e))
-            }
-        }
-    }
-
     /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it
     /// once.
     pub fn forget(&self, range: &Range<u64>) {
-        if let ByteSource::Object { object, .. } = &self.source {
+        if let Some(object) = self.object() {
             object.forget(range);
         }
     }
 
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
-        if let ByteSource::Object { object, .. } = &self.source {
+        if let Some(object) = self.object() {
             object
                 .gather_metadata(ranges)
                 .map_err(|e| unread(place, e))?;
@@ -354,7 +352,7 @@ impl FileBytes {
 
     /// Keeps the metadata of an object for the next start.
     pub fn save_metadata(&self) {
-        if let ByteSource::Object { object, .. } = &self.source {
+        if let Some(object) = self.object() {
             object.save_metadata();
         }
     }

@@ -282,7 +282,24 @@ pub(super) struct ChunkRequest<'a> {
     pub unfinished: Option<&'a UnfinishedChunks>,
 }
 
-impl ChunkRequest<'_> {
+impl<'a> ChunkRequest<'a> {
+    /// A chunk that no client's request wants.
+    pub fn new(
+        dataset: &'a Arc<StoredDataset>,
+        at: Position,
+        voxels: u64,
+        voxel: VoxelType,
+    ) -> Self {
+        Self {
+            dataset,
+            at,
+            voxels,
+            voxel,
+            trace: None,
+            unfinished: None,
+        }
+    }
+
     /// The id of the request that it is for, for the log.
     fn request(&self) -> Option<&RequestId> {
         self.trace.and_then(Trace::request_id)

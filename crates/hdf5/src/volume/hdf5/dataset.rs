@@ -453,7 +453,7 @@ impl StoredDataset {
         };
         let Some(entry) = self
             .final_entry(at)
-            .filter(|entry| self.is_possible(at, *entry))
+            .filter(|entry| self.is_readable(at, *entry))
         else {
             return self.id;
         };

@@ -275,6 +275,20 @@ impl Stage {
             decoder: decoder.unwrap_or_else(|| Box::new(Undecodable(describe(spec)))),
         }
     }
+
+    /// Decodes at least the first `needed` bytes, and at most `limit`.
+    fn decode<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        limit: usize,
+        needed: usize,
+    ) -> Result<Bytes<'a>, DecodeError> {
+        let decoded = self.decoder.decode_first(bytes, limit, needed);
+        decoded.map_err(|problem| DecodeError::Broken {
+            filter: self.name,
+            problem,
+        })
+    }
 }
 
 impl Pipeline {
@@ -306,12 +320,27 @@ impl Pipeline {
             .fold(size, |before, stage| stage.decoder.bound(before, size))
     }
 
+    /// The filters that a chunk went through. A set bit in `mask` means that the filter at that
+    /// position was skipped.
+    fn applied(&self, mask: u32) -> impl Iterator<Item = &Stage> {
+        let stages = (0..).zip(&self.0);
+        let applied = stages.filter(move |(at, _)| mask.checked_shr(*at).unwrap_or(0) & 1 == 0);
+        applied.map(|(_, stage)| stage)
+    }
+
+    /// Fails if a chunk with this mask went through a filter that is not decoded here.
+    pub(super) fn ensure_decodes(&self, mask: u32) -> Result<(), DecodeError> {
+        let missing = self.applied(mask).find(|stage| !stage.is_decoded);
+        missing.map_or(Ok(()), |stage| {
+            stage.decode(Cow::default(), 0, 0).map(|_| ())
+        })
+    }
+
     /// Decodes one stored chunk of `size` decoded bytes: whole, or at least the first `wanted`
     /// bytes if that is cheaper.
     ///
-    /// A set bit in `mask` means that the filter at that position was skipped for this chunk. If
-    /// the result is shorter than `size`, the checksums of the compressors (zlib's Adler-32) were
-    /// not verified, only fletcher32.
+    /// `mask` tells which filters were skipped. If the result is shorter than `size`, the checksums
+    /// of the compressors (zlib's Adler-32) were not verified, only fletcher32.
     pub(super) fn decode(
         &self,
         stored: &[u8],
@@ -322,24 +351,16 @@ impl Pipeline {
         let mut used = Vec::with_capacity(self.0.len());
         let mut limit = size;
         let mut needed = wanted.min(size);
-        for (position, stage) in self.0.iter().enumerate() {
-            if mask.checked_shr(position as u32).unwrap_or(0) & 1 == 0 {
-                used.push((stage, limit, needed));
-                needed = stage.decoder.needed_for(needed, size);
-                limit = stage.decoder.bound(limit, size);
-            }
+        for stage in self.applied(mask) {
+            used.push((stage, limit, needed));
+            needed = stage.decoder.needed_for(needed, size);
+            limit = stage.decoder.bound(limit, size);
         }
         // Only a filter stops early: bytes that none was applied to must all be there.
         let enough = if used.is_empty() { size } else { wanted };
         let mut bytes = Cow::Borrowed(stored);
         for (stage, limit, needed) in used.into_iter().rev() {
-            bytes = stage
-                .decoder
-                .decode_first(bytes, limit, needed)
-                .map_err(|problem| DecodeError::Broken {
-                    filter: stage.name,
-                    problem,
-                })?;
+            bytes = stage.decode(bytes, limit, needed)?;
         }
         if bytes.len() == size || (enough..size).contains(&bytes.len()) {
             Ok(bytes.into_owned())

@@ -112,7 +112,7 @@ pub(super) struct ChunkPart {
 
 impl ChunkPart {
     /// Its last voxel in the chunk (inclusive).
-    pub fn last(&self) -> Position {
+    fn last(&self) -> Position {
         std::array::from_fn(|axis| self.within[axis] + self.count[axis].saturating_sub(1))
     }
 }
@@ -199,6 +199,11 @@ impl Grid {
     pub fn extents(&self, at: &Position) -> Position {
         let origin = self.origin(at);
         std::array::from_fn(|axis| (self.shape[axis] - origin[axis]).min(self.chunk[axis]))
+    }
+
+    /// The number of voxels of a chunk, in stored order, up to the last one of a part of it.
+    pub fn prefix_of(&self, part: &ChunkPart) -> u64 {
+        linear(&self.chunk, &part.last()).saturating_add(1)
     }
 
     /// Whether a chunk extends beyond the dataset.

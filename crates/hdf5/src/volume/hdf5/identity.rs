@@ -24,8 +24,8 @@ use crate::store::{Location, Object, Store, Version};
 pub struct ContentId(Fingerprint);
 
 impl ContentId {
-    /// From a digest of all bytes, or from what a server says of an object: its ETag and length, for
-    /// example.
+    /// From a digest of all bytes, or from what a server says of an object, such as its ETag and
+    /// length.
     pub fn digest(telling: &impl Hash) -> Self {
         Self(Fingerprint::digest(telling))
     }

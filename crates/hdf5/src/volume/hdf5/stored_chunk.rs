@@ -3,7 +3,7 @@
 //! Chunks whose filters voltile supports are fetched and decoded by the calling thread; the library
 //! reads all other chunks in one step.
 
-use std::ops::Range;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,7 @@ use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
-use crate::store::Gathering;
-use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
+use crate::volume::{ChunkCoding, ReadError, Samples, StoredRanges, VoxelType};
 
 /// How often a chunk is read again that cannot be decoded and may be being written, and the pause
 /// before.
@@ -71,31 +70,26 @@ impl StoredDataset {
         })
     }
 
-    /// Where a chunk lies in the file; `None` if it was never written.
-    pub(super) fn located_range(&self, at: Position) -> Result<Option<Range<u64>>, ReadError> {
-        Ok(self.entry(&at)?.map(|entry| entry.address..entry.end()))
-    }
-
-    /// Starts to fetch chunks that will be read soon, unless they lie in a local file.
-    pub(super) fn gather<'a>(
+    /// Where chunks lie in an object of a store; `None` of a local file, and of chunks that the
+    /// library reads.
+    pub(super) fn ranges<'a>(
         &self,
         chunks: impl IntoIterator<Item = &'a LocatedChunk>,
-    ) -> Result<Gathering, ReadError> {
-        if !self.file.bytes.is_remote() {
-            return Ok(Gathering::none());
-        }
-        let Some(pipeline) = self.direct_pipeline() else {
-            return Ok(Gathering::none());
-        };
+    ) -> Option<StoredRanges> {
+        let object = Arc::clone(self.file.bytes.object()?);
+        self.direct_pipeline()?;
         let ranges = chunks.into_iter().filter_map(|chunk| {
-            // Damaged entries are reported when the chunk is read.
+            // What cannot be read is reported when the chunk is read.
             let entry = chunk
                 .entry
-                .filter(|entry| self.ensure_possible(&chunk.at, *entry, pipeline).is_ok())?;
-            (entry.end() <= self.file.identity().length()).then_some(entry.address..entry.end())
+                .filter(|entry| self.is_readable(&chunk.at, *entry))?;
+            (entry.end() <= object.length()).then_some(entry.address..entry.end())
         });
-        let ranges: Vec<Range<u64>> = ranges.collect();
-        self.file.bytes.gather(&ranges, &self.place())
+        Some(StoredRanges {
+            ranges: ranges.collect(),
+            object,
+            place: self.place(),
+        })
     }
 
     /// Fails if a chunk that a box intersects lies beyond the end of the file.
@@ -124,7 +118,7 @@ impl StoredDataset {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
             return Ok(FetchedChunk::InLibrary);
         };
-        self.ensure_possible(&chunk.at, entry, pipeline)?;
+        self.ensure_readable(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
         let fetched = self.bytes_of(&entry)?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
@@ -155,8 +149,8 @@ impl StoredDataset {
         })
     }
 
-    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not coded
-    /// as the dataset says.
+    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not
+    /// coded as the dataset says.
     pub(super) fn bytes_as_stored(
         &self,
         at: Position,
@@ -168,7 +162,7 @@ impl StoredDataset {
         if !self.is_coded_alike(&at, entry) {
             return Ok(None);
         }
-        self.ensure_possible(&at, entry, pipeline)?;
+        self.ensure_readable(&at, entry, pipeline)?;
         let mut bytes = vec![0; entry.length as usize];
         let began = Instant::now();
         self.file
@@ -185,43 +179,52 @@ impl StoredDataset {
         at: Position,
         stored_bytes: &Counter,
     ) -> Option<Bytes> {
-        let entry = self.known_entry(&at)?;
-        let pipeline = self.direct_pipeline()?;
-        let is_usual =
-            self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
-        let bytes = is_usual.then(|| {
-            self.file
-                .bytes
-                .read_cached(entry.address, entry.length as usize)
-        })??;
+        let entry = self
+            .known_entry(&at)
+            .filter(|entry| self.is_coded_alike(&at, *entry) && self.is_readable(&at, *entry))?;
+        let length = entry.length as usize;
+        let bytes = self.file.bytes.read_cached(entry.address, length)?;
         stored_bytes.inc_by(u64::from(entry.length));
         Some(bytes)
     }
 
-    /// Whether a chunk is decoded here, and no longer than its filters can produce.
-    pub(super) fn is_possible(&self, at: &Position, entry: Entry) -> bool {
+    /// Whether a chunk is decoded here, by filters that there are, and no longer than they can
+    /// produce.
+    pub(super) fn is_readable(&self, at: &Position, entry: Entry) -> bool {
         self.direct_pipeline()
-            .is_some_and(|pipeline| self.ensure_possible(at, entry, pipeline).is_ok())
+            .is_some_and(|pipeline| self.ensure_readable(at, entry, pipeline).is_ok())
+    }
+
+    /// The filters that a chunk did not go through, each a set bit.
+    fn skipped_filters(&self, at: &Position, entry: Entry) -> u32 {
+        if self.edges_are_plain && self.grid.is_cut(at) {
+            u32::MAX
+        } else {
+            entry.mask
+        }
     }
 
     /// Whether a chunk went through all filters.
     pub(super) fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
-        let is_plain_edge = self.edges_are_plain && self.grid.is_cut(at);
         if self.filters.is_empty() {
             entry.length as usize == self.decoded_bytes()
         } else {
-            entry.mask == 0 && !is_plain_edge
+            self.skipped_filters(at, entry) == 0
         }
     }
 
-    /// Fails if a chunk is longer than anything its filters can produce, as a damaged file may say.
-    /// Checked before memory is allocated.
-    fn ensure_possible(
+    /// Fails if a chunk went through a filter that is missing here, or is longer than anything its
+    /// filters can produce, as a damaged file may say. Checked before it is fetched, and before
+    /// memory is allocated.
+    fn ensure_readable(
         &self,
         at: &Position,
         entry: Entry,
         pipeline: &Pipeline,
     ) -> Result<(), ReadError> {
+        pipeline
+            .ensure_decodes(self.skipped_filters(at, entry))
+            .map_err(|error| error.at(self.place(), &self.chunk_name(at)))?;
         if entry.length as usize <= pipeline.most_stored(self.decoded_bytes()) {
             return Ok(());
         }
@@ -244,7 +247,7 @@ impl StoredDataset {
             return Ok(());
         };
         let at = self.grid.numbered(entry.number);
-        self.ensure_possible(&at, *entry, pipeline)?;
+        self.ensure_readable(&at, *entry, pipeline)?;
         let bytes = self.bytes_of(entry)?;
         self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
     }
@@ -296,8 +299,7 @@ impl StoredDataset {
         pipeline: &Pipeline,
         wanted: u64,
     ) -> Result<Vec<u8>, ReadError> {
-        let edge_is_plain = self.edges_are_plain && self.grid.is_cut(at);
-        let mask = if edge_is_plain { u32::MAX } else { entry.mask };
+        let mask = self.skipped_filters(at, *entry);
         let element = self.stored_bytes();
         let wanted = usize::try_from(wanted)
             .unwrap_or(usize::MAX)

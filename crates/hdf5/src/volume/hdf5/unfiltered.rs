@@ -12,13 +12,6 @@ use super::grid::Position;
 use crate::volume::scatter::{Strided, gathered};
 use crate::volume::{BoxMut, ReadError, VoxelType};
 
-/// A stored chunk without filters.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UnfilteredChunk {
-    /// The byte offset in the file.
-    address: u64,
-}
-
 /// The bytes of a dataset's file, borrowed while one box is read.
 pub(super) struct UnfilteredBytes<'a> {
     dataset: &'a StoredDataset,
@@ -45,13 +38,10 @@ impl StoredDataset {
         })
     }
 
-    /// The chunk at a position in the grid; `None` if it was never written.
-    pub(super) fn unfiltered_chunk(
-        &self,
-        at: &Position,
-    ) -> Result<Option<UnfilteredChunk>, ReadError> {
+    /// The byte offset of the chunk at a position in the grid; `None` if it was never written.
+    pub(super) fn unfiltered_chunk(&self, at: &Position) -> Result<Option<u64>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
-            return Ok(address.map(|address| UnfilteredChunk { address }));
+            return Ok(address);
         }
         let Some(entry) = self.entry(at)? else {
             return Ok(None);
@@ -68,18 +58,16 @@ impl StoredDataset {
             );
             return Err(self.damaged(&problem));
         }
-        Ok(Some(UnfilteredChunk {
-            address: entry.address,
-        }))
+        Ok(Some(entry.address))
     }
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies `count` voxels from a place in the chunk to `into`, which contains voxels of type
-    /// `voxel`.
+    /// Copies `count` voxels from a place in the chunk at byte `chunk` to `into`, which contains
+    /// voxels of type `voxel`.
     pub fn copy(
         &self,
-        chunk: UnfilteredChunk,
+        chunk: u64,
         from: Strided,
         into: BoxMut<'_>,
         count: Xyz<u64>,
@@ -105,13 +93,13 @@ impl UnfilteredBytes<'_> {
     /// Lends the bytes from the first to the last voxel of a box, and its place in them.
     fn lend<T>(
         &self,
-        chunk: UnfilteredChunk,
+        chunk: u64,
         at: Strided,
         work: impl FnOnce(&[u8], Strided) -> T,
     ) -> Result<T, ReadError> {
         let width = self.dataset.stored_bytes();
         let span = at.span() * width;
-        let start = chunk.address.saturating_add((at.start * width) as u64);
+        let start = chunk.saturating_add((at.start * width) as u64);
         // If at least a quarter of the bytes in the span are wanted, the whole span is announced to
         // the system.
         let dense = span <= 4 * width * at.size.iter().product::<usize>();

@@ -29,12 +29,11 @@ use super::dataset::StoredDataset;
 use super::grid::{ChunkPart, Grid, Position, RANK, StoredBox, linear};
 use super::library::ElementMeaning;
 use super::stored_chunk::LocatedChunk;
-use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
     Access, BLOCK_BYTES, BoxMut, ChunkCoding, ComplexPart, Decode, NoReferences, Positions,
-    ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart,
-    Tally, Tzyx, Values, Volume, VolumeShape, VoxelType, Yields,
+    ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, StoredRanges,
+    TakePart, Tally, Tzyx, Values, Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -52,8 +51,8 @@ pub struct View {
     /// The values for which the stored values stand, if not for themselves. Applied by the
     /// catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
-    /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase are
-    /// computed by the catalogue.
+    /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase
+    /// are computed by the catalogue.
     pub part: Option<ComplexPart>,
     /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer
     /// volume. Applied last.
@@ -372,9 +371,8 @@ impl Hdf5Volume {
         let store = &self.chunks;
         let meter = self.meter(reading);
         // All bytes of a store are on their way before the first chunk is decoded.
-        let _gathering = self
-            .dataset
-            .gather(located.iter().map(|(located, _)| located))?;
+        let stored = self.dataset.ranges(located.iter().map(|(chunk, _)| chunk));
+        let _gathering = stored.map(|stored| stored.gather()).transpose()?;
         // Several threads take part only if no other tile is being rendered.
         let read = if located.len() > 1 {
             store
@@ -516,17 +514,12 @@ impl Hdf5Volume {
     ) -> ChunkRequest<'a> {
         let voxels = match reading.request.policy.decode {
             Decode::Whole => u64::MAX,
-            Decode::AsNeeded => {
-                linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1)
-            }
+            Decode::AsNeeded => self.dataset.grid.prefix_of(&wanted.part),
         };
         ChunkRequest {
-            dataset: &self.dataset,
-            at: wanted.at,
-            voxels,
-            voxel: self.shape.voxel,
             trace: reading.trace(),
             unfinished: reading.request.policy.unfinished.as_ref(),
+            ..ChunkRequest::new(&self.dataset, wanted.at, voxels, self.shape.voxel)
         }
     }
 
@@ -720,26 +713,27 @@ impl Volume for Hdf5Volume {
         self.dataset.is_final(&self.stored_box(time, region))
     }
 
-    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+    fn ranges(
+        &self,
+        time: u64,
+        region: &Region,
+        only_missing: bool,
+    ) -> Result<Vec<StoredRanges>, ReadError> {
         if !self.shape.is_remote || self.shape.access != Access::Cached {
-            return Ok(Gathering::none());
+            return Ok(Vec::new());
         }
         let dataset = &self.dataset;
         let stored = self.stored_box(time, region);
-        let mut room = MAX_GATHERED;
+        let mut room = if only_missing { MAX_GATHERED } else { u64::MAX };
         let mut located = Vec::new();
         for at in dataset.grid.chunks_of(&stored) {
-            let part = dataset.grid.part_of(&at, &stored);
-            let voxels = linear(dataset.grid.chunk(), &part.last()).saturating_add(1);
-            if self.chunks.holds(&ChunkRequest {
-                dataset,
-                at,
-                voxels,
-                voxel: self.shape.voxel,
-                trace: None,
-                unfinished: None,
-            }) {
-                continue;
+            if only_missing {
+                let part = dataset.grid.part_of(&at, &stored);
+                let voxels = dataset.grid.prefix_of(&part);
+                let wanted = ChunkRequest::new(dataset, at, voxels, self.shape.voxel);
+                if self.chunks.holds(&wanted) {
+                    continue;
+                }
             }
             let chunk = dataset.locate(at)?;
             let Some(rest) = room.checked_sub(chunk.stored_bytes()) else {
@@ -748,7 +742,7 @@ impl Volume for Hdf5Volume {
             room = rest;
             located.push(chunk);
         }
-        dataset.gather(&located)
+        Ok(dataset.ranges(&located).into_iter().collect())
     }
 
     fn stored_chunk(
@@ -824,18 +818,6 @@ impl Volume for Hdf5Volume {
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         self.dataset.tally()
-    }
-
-    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        let dataset = self.dataset.as_ref();
-        if !self.shape.is_remote || !dataset.is_decoded_directly() {
-            return None;
-        }
-        let chunks = dataset.grid.chunks_of(&self.stored_box(time, region));
-        chunks
-            .filter_map(|at| dataset.located_range(at).transpose())
-            .collect::<Result<_, _>>()
-            .ok()
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

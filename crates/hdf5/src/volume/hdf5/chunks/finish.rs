@@ -111,8 +111,8 @@ impl ChunkStore {
         previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
-    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels, decodes
-    /// only the wanted ones.
+    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels,
+    /// decodes only the wanted ones.
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
@@ -213,14 +213,7 @@ impl UnfinishedChunk for BegunChunk {
         } = self;
         // The file may have been closed.
         let dataset = dataset.upgrade().ok_or(Abandoned)?;
-        let wanted = ChunkRequest {
-            dataset: &dataset,
-            at: *at,
-            voxels: u64::MAX,
-            voxel: *voxel,
-            trace: None,
-            unfinished: None,
-        };
+        let wanted = ChunkRequest::new(&dataset, *at, u64::MAX, *voxel);
         let key = wanted.key();
         let kept = store.cache.peek(&key);
         if kept.as_ref().is_some_and(|chunk| chunk.is_settled()) {

@@ -232,10 +232,14 @@ mod tests {
         single.extend([0; 15]);
         single.extend([0x30, 1, 2]);
         assert_eq!(decode(&single, 6), Ok(vec![1, 2, 1, 2, 1, 2]));
-        let repeated = |value, sizes| decode(&header::of_repeated(value, sizes).unwrap(), 16);
+        let repeated = |value, sizes: [usize; 3]| {
+            let mut out = vec![9; sizes[1]];
+            decode_into(&BloscChunk::repeated(value, sizes)?, &mut out).map(|()| out)
+        };
         assert_eq!(repeated(1, [2, 6, 4]), Ok(vec![0; 6]));
         let nan = f64::NAN.to_le_bytes().repeat(2);
         assert_eq!(repeated(2, [8, 16, 8]), Ok(nan));
+        assert!(repeated(2, [2, 16, 8]).is_err() && repeated(8, [2, 6, 4]).is_err());
         single[31] = 0x38;
         assert!(decode(&single, 6).is_err(), "lazy chunks are not decoded");
     }

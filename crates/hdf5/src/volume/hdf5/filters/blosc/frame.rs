@@ -6,12 +6,10 @@
 //! index, itself a chunk, with the chunks' offsets. See `README_CFRAME_FORMAT.rst` and
 //! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
-use std::borrow::Cow;
-
 use super::super::cursor::Cursor;
 use super::super::{Broken, Decoder, compressed};
 use super::Buffers;
-use super::header::{self, BloscChunk};
+use super::header::BloscChunk;
 
 const MAGIC: &[u8] = b"b2frame\0";
 /// Offsets of fields in the frame's header.
@@ -60,7 +58,7 @@ impl Decoder for Frame {
             let chunks = Chunks::find(bytes, header_length, size.div_ceil(chunk_bytes))?;
             for (number, part) in out.chunks_mut(chunk_bytes).enumerate() {
                 let chunk = chunks.get(number, [element, part.len(), part.len()])?;
-                super::decode_into(&BloscChunk::parse(&chunk)?, part)?;
+                super::decode_into(&chunk, part)?;
             }
             return Ok(out);
         };
@@ -73,7 +71,7 @@ impl Decoder for Frame {
         let chunks = Chunks::find(bytes, header_length, count)?;
         for number in 0..count {
             let chunk = chunks.get(number, [element, grid.chunk_bytes, grid.block_bytes])?;
-            grid.decode(number, &BloscChunk::parse(&chunk)?, &mut out)?;
+            grid.decode(number, &chunk, &mut out)?;
         }
         Ok(out)
     }
@@ -112,15 +110,14 @@ impl<'a> Chunks<'a> {
     }
 
     /// A chunk. `sizes` are those of an element, a chunk and a block, for chunks of one value.
-    fn get(&self, number: usize, sizes: [usize; 3]) -> Result<Cow<'a, [u8]>, Broken> {
+    fn get(&self, number: usize, sizes: [usize; 3]) -> Result<BloscChunk<'a>, Broken> {
         let offset = Cursor(&self.offsets[number * 8..]).array()?;
         let offset = i64::from_le_bytes(offset);
-        if let Ok(offset) = usize::try_from(offset) {
-            return Ok(Cow::Borrowed(cursor(self.body, offset)?.0));
+        match usize::try_from(offset) {
+            Ok(offset) => BloscChunk::parse(cursor(self.body, offset)?.0),
+            // The number of a repeated value instead of an offset.
+            Err(_) => BloscChunk::repeated((offset >> 56) as u8 & 15, sizes),
         }
-        // The number of a repeated value instead of an offset.
-        let value = (offset as u64 >> 56) as u8;
-        Ok(Cow::Owned(header::of_repeated(value, sizes)?.to_vec()))
     }
 }
 

@@ -125,6 +125,26 @@ impl<'a> BloscChunk<'a> {
         }
         Ok(chunk)
     }
+
+    /// A chunk that repeats the value with this number, in blocks of `block` bytes.
+    pub fn repeated(
+        value: u8,
+        [element, size, block]: [usize; 3],
+    ) -> Result<BloscChunk<'static>, Broken> {
+        Ok(BloscChunk {
+            bytes: &[],
+            body: &[],
+            content: Content::Repeated(known_value(value, element)?),
+            is_second: true,
+            codec: Codec::new(0),
+            filters: Vec::new(),
+            dictionary: None,
+            split: false,
+            element,
+            size,
+            block,
+        })
+    }
 }
 
 fn ensure_known(version: u8) -> Result<(), Broken> {
@@ -189,30 +209,20 @@ fn single_value<'a>(
             "blosc2 with lazy or instrumented chunks",
         ));
     }
-    match (flags >> 4 & 7, element) {
-        (0, _) => Ok(None),
-        // Uninitialised chunks are zero too.
-        (1 | 4, _) => Ok(Some(&[0])),
-        (2, 4) => Ok(Some(&[0, 0, 0xc0, 0x7f])),
-        (2, 8) => Ok(Some(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f])),
-        (3, _) if !body.is_empty() => Ok(Some(body)),
-        _ => Err("its single value is invalid".into()),
+    match flags >> 4 & 7 {
+        0 => Ok(None),
+        3 if !body.is_empty() => Ok(Some(body)),
+        number => known_value(number, element).map(Some),
     }
 }
 
-/// A chunk that repeats one of the values that [`single_value`] numbers. `sizes` are those of an
-/// element, the chunk and a block.
-pub(super) fn of_repeated(value: u8, sizes: [usize; 3]) -> Result<[u8; 32], Broken> {
-    let mut chunk = [0; 32];
-    chunk[..3].copy_from_slice(&[LATEST, 1, EXTENDED]);
-    chunk[31] = value << 4;
-    if u32::try_from(sizes[1]).is_err() {
-        return Err("a chunk of one value is too large".into());
+/// The repeated value with this number.
+fn known_value(number: u8, element: usize) -> Result<&'static [u8], Broken> {
+    match (number, element) {
+        // Uninitialised chunks are zero too.
+        (1 | 4, _) => Ok(&[0]),
+        (2, 4) => Ok(&[0, 0, 0xc0, 0x7f]),
+        (2, 8) => Ok(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f]),
+        _ => Err("its single value is invalid".into()),
     }
-    let [element, size, block] = sizes.map(|size| (size as u32).to_le_bytes());
-    chunk[3] = element[0];
-    chunk[4..8].copy_from_slice(&size);
-    chunk[8..12].copy_from_slice(&block);
-    chunk[12] = chunk.len() as u8;
-    Ok(chunk)
 }
