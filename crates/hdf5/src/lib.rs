@@ -53,8 +53,7 @@
 //! - `volume::hdf5::mapping`: `WATCHED`, `PAGE`, `BEFORE` and `INSTALLED`. The handler of SIGBUS
 //!   belongs to the process, and gets no arguments.
 //! - Memory that a thread reuses: `volume::hdf5::reused_buffer`: `BUFFER`;
-//!   `volume::hdf5::bytes::fetch_buffer`: `BUFFER`; `volume::hdf5::bytes::page_cache`: `BUFFERS`;
-//!   `volume::hdf5::filters::zstd`: `DECODER`.
+//!   `volume::hdf5::bytes::read_buffer`: `BUFFERS`; `volume::hdf5::filters::zstd`: `DECODER`.
 
 // This page is for readers of the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -573,6 +573,17 @@ impl ReadError {
         }
     }
 
+    /// Fails unless voxels were copied, which is not done between types. `place` is for the error.
+    fn ensure_copied(is_copied: bool, place: impl Into<String>) -> Result<(), Self> {
+        if is_copied {
+            return Ok(());
+        }
+        Err(Self::damaged(
+            place,
+            "its voxels are of another type than expected",
+        ))
+    }
+
     /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
     pub fn is_of_the_data(&self) -> bool {
         let may_be_read_later = matches!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ndarray::ArrayViewMut3;
 use voltile_base::paint::Number;
 
+use super::samples::with_box;
 use super::{BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
 
 /// The parts of complex numbers that are shown, in the order in which they are listed.
@@ -69,7 +70,17 @@ impl Polar {
         }
     }
 
-    fn compute<T: Voxel>(&self, real: &[T], imaginary: &[T], mut into: ArrayViewMut3<'_, T>) {
+    /// Returns `false` and computes nothing if the parts are of another type.
+    #[must_use]
+    fn compute<T: Voxel>(
+        &self,
+        real: &Samples,
+        imaginary: &Samples,
+        mut into: ArrayViewMut3<'_, T>,
+    ) -> bool {
+        let (Some(real), Some(imaginary)) = (T::slice(real), T::slice(imaginary)) else {
+            return false;
+        };
         for (place, (real, imaginary)) in into.iter_mut().zip(real.iter().zip(imaginary)) {
             let real = real.to_f64();
             let imaginary = imaginary.to_f64();
@@ -80,6 +91,7 @@ impl Polar {
             };
             *place = T::nearest(Number::Real(value));
         }
+        true
     }
 }
 
@@ -93,19 +105,8 @@ impl Volume for Polar {
         let mut imaginary = Samples::default();
         self.parts[0].read(request, &mut real)?;
         self.parts[1].read(request, &mut imaginary)?;
-        match (&real, &imaginary, into) {
-            (Samples::F32(real), Samples::F32(imaginary), BoxMut::F32(into)) => {
-                self.compute(real, imaginary, into);
-            }
-            (Samples::F64(real), Samples::F64(imaginary), BoxMut::F64(into)) => {
-                self.compute(real, imaginary, into);
-            }
-            _ => {
-                let problem = "its parts are not floats of one type";
-                return Err(ReadError::damaged("a volume of complex numbers", problem));
-            }
-        }
-        Ok(())
+        let is_computed = with_box!(into, into => self.compute(&real, &imaginary, into));
+        ReadError::ensure_copied(is_computed, "a volume of complex numbers")
     }
 
     fn source(&self) -> Option<&Arc<dyn Volume>> {

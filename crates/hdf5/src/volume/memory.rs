@@ -52,14 +52,6 @@ impl Volume for MemoryVolume {
         let strides = dense_strides(self.shape.size);
         let size = request.size();
         let at = Strided::picked(0, strides, request.region.start, request.step, size);
-        if into.copy(&self.samples, at) {
-            Ok(())
-        } else {
-            let problem = format!(
-                "the voxels in memory are not of type {}",
-                self.shape.voxel.name()
-            );
-            Err(ReadError::damaged("memory", problem))
-        }
+        ReadError::ensure_copied(into.copy(&self.samples, at), "a volume in memory")
     }
 }

@@ -105,15 +105,8 @@ impl Repeated {
         self.stored.read(&wanted, buffer)?;
         let places = self.places(request, &wanted);
         let size = wanted.size().map(|count| count as usize);
-        let is_done = with_box!(into, into => repeat(buffer, size, &places, into));
-        if is_done {
-            return Ok(());
-        }
-        let problem = format!(
-            "voxels were read as another type than {}",
-            self.shape.voxel.name()
-        );
-        Err(ReadError::damaged("a volume of repeated voxels", problem))
+        let is_copied = with_box!(into, into => repeat(buffer, size, &places, into));
+        ReadError::ensure_copied(is_copied, "a volume of repeated voxels")
     }
 }
 

@@ -64,21 +64,20 @@ impl VoxelType {
 
     /// The whole range of an integer type; [0, 1] for floats and booleans.
     pub fn full_window(self) -> Window {
-        let (lo, hi) = match self {
-            VoxelType::Bool => (0, 1),
-            VoxelType::U8 => (0, i128::from(u8::MAX)),
-            VoxelType::I8 => (i128::from(i8::MIN), i128::from(i8::MAX)),
-            VoxelType::U16 => (0, i128::from(u16::MAX)),
-            VoxelType::I16 => (i128::from(i16::MIN), i128::from(i16::MAX)),
-            VoxelType::U32 => (0, i128::from(u32::MAX)),
-            VoxelType::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            VoxelType::U64 => (0, i128::from(u64::MAX)),
-            VoxelType::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
-            VoxelType::F16 | VoxelType::F32 | VoxelType::F64 => {
+        fn range<T: Voxel>(_: &[T]) -> Window {
+            if T::IS_FLOAT {
                 return Window::Real { lo: 0.0, hi: 1.0 };
             }
-        };
-        Window::Whole { lo, hi }
+            let nearest = |number| T::nearest(Number::Whole(number)).to_whole();
+            Window::Whole {
+                lo: nearest(i128::MIN),
+                hi: nearest(i128::MAX),
+            }
+        }
+        match self {
+            VoxelType::Bool => Window::Whole { lo: 0, hi: 1 },
+            _ => with_samples!(&self.samples(), voxels => range(voxels)),
+        }
     }
 
     /// Whether it is an integer type that has this value.

@@ -6,7 +6,7 @@
 //! -p`. Edits change the modification time and are detected by it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -126,15 +126,9 @@ fn sample(file: &File, length: u64) -> io::Result<String> {
 }
 
 fn whole(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
     let mut digest = blake3::Hasher::new();
-    let mut bytes = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut bytes)? {
-            0 => return Ok(digest.finalize().to_hex().to_string()),
-            read => digest.update(&bytes[..read]),
-        };
-    }
+    digest.update_reader(File::open(path)?)?;
+    Ok(digest.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]

@@ -280,16 +280,8 @@ impl Volume for Mapped {
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
         let mut stored = Samples::default();
         self.stored.read(request, &mut stored)?;
-        match with_samples!(&stored, stored => self.values.apply(stored, request, into)) {
-            true => Ok(()),
-            false => {
-                let problem = format!(
-                    "voxels were read as another type than {}",
-                    self.shape.voxel.name()
-                );
-                Err(ReadError::damaged("a volume of mapped values", problem))
-            }
-        }
+        let is_mapped = with_samples!(&stored, stored => self.values.apply(stored, request, into));
+        ReadError::ensure_copied(is_mapped, "a volume of mapped values")
     }
 
     fn source(&self) -> Option<&Arc<dyn Volume>> {

@@ -5,10 +5,10 @@
 //! ([`super::library`]). The bytes belong to a local file, or to an object in a store
 //! ([`crate::store`]), which is read by range and cannot be mapped.
 
-mod fetch_buffer;
 mod loan;
 mod mapping_slot;
 mod page_cache;
+mod read_buffer;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 use voltile_base::flow::stalls::{self, BusyWith};
 use voltile_base::tile::Fingerprint;
 
-pub(super) use self::fetch_buffer::Fetched;
 pub(super) use self::loan::Borrowed;
 use self::mapping_slot::MappingSlot;
+pub(super) use self::read_buffer::Fetched;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;

@@ -532,19 +532,14 @@ impl StoredDataset {
     pub(super) fn rehearse_index(&self, until: Instant) {
         if matches!(self.storage, Storage::Chunked { .. }) {
             // Errors are reported when tiles are read.
-            let _ = self.index.entries_by(Some(until));
+            let _ = self.index.entries(Some(until));
         }
     }
 
-    /// The index entries of all written chunks.
-    pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
-        self.entries_by(None)
-    }
-
     /// The index entries of all written chunks; an error if they are not read by `until`.
-    pub(super) fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], ReadError> {
+    pub(super) fn entries(&self, until: Option<Instant>) -> Result<&[Entry], ReadError> {
         self.index
-            .entries_by(until)
+            .entries(until)
             .map_err(|error| self.without_index(error))
     }
 

@@ -6,7 +6,7 @@
 
 use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
-use super::grid::{Position, RANK, StoredBox, linear};
+use super::grid::{Grid, Position, RANK, StoredBox, linear};
 use super::raw_file::RawFile;
 use super::{library, library_lock};
 use crate::volume::{ReadError, Samples};
@@ -26,7 +26,11 @@ impl StoredDataset {
             dataset: self,
             files: Vec::new(),
         };
-        for outer in outer_positions(stored) {
+        let shape = self.grid.shape();
+        let slice = Grid::new(shape, &[1, 1, 1, shape[RANK - 2], shape[RANK - 1]]);
+        for at in slice.chunks_of(stored) {
+            let mut outer = stored.start;
+            outer[..RANK - 2].copy_from_slice(&at[..RANK - 2]);
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
         opened.ensure_unchanged()?;
@@ -37,19 +41,6 @@ impl StoredDataset {
         converted
             .map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
     }
-}
-
-/// All positions of a box along the outer axes; the last two axes stay at the start.
-fn outer_positions(stored: &StoredBox) -> impl Iterator<Item = Position> + '_ {
-    let counts = &stored.count[..RANK - 2];
-    (0..counts.iter().product::<u64>()).map(move |mut number| {
-        let mut at = stored.start;
-        for axis in (0..RANK - 2).rev() {
-            at[axis] += number % counts[axis];
-            number /= counts[axis];
-        }
-        at
-    })
 }
 
 /// The raw files of a dataset, opened lazily for one box.

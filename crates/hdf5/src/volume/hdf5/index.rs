@@ -68,7 +68,7 @@ impl ChunkIndex {
 
     /// The entry of a chunk; `None` if it was never written.
     pub fn entry(&self, number: u64) -> Result<Option<Entry>, IndexError> {
-        Ok(find(self.entries()?, number))
+        Ok(find(self.entries(None)?, number))
     }
 
     /// The entry of a chunk that was written, if the index has been read.
@@ -87,13 +87,8 @@ impl ChunkIndex {
         }))
     }
 
-    /// All stored chunks, sorted by number.
-    pub fn entries(&self) -> Result<&[Entry], IndexError> {
-        self.entries_by(None)
-    }
-
     /// All stored chunks, sorted by number; an error if the index is not complete by `until`.
-    pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], IndexError> {
+    pub fn entries(&self, until: Option<Instant>) -> Result<&[Entry], IndexError> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }

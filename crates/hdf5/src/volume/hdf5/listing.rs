@@ -123,10 +123,10 @@ struct ListingWalk<'a> {
     followed: usize,
     groups: VecDeque<(ListedPlace, Group)>,
     links: VecDeque<PendingLink>,
+    /// The depth and the path of each.
     datasets: Vec<(usize, String)>,
-    unfollowed: Vec<UnfollowedLink>,
-    left_out: Vec<(String, String)>,
-    aliases: Vec<(String, String)>,
+    /// What was found but for the datasets.
+    found: Listing,
 }
 
 impl<'a> ListingWalk<'a> {
@@ -141,9 +141,7 @@ impl<'a> ListingWalk<'a> {
             groups: VecDeque::new(),
             links: VecDeque::new(),
             datasets: Vec::new(),
-            unfollowed: Vec::new(),
-            left_out: Vec::new(),
-            aliases: Vec::new(),
+            found: Listing::default(),
         }
     }
 
@@ -166,9 +164,7 @@ impl<'a> ListingWalk<'a> {
         let datasets = self.datasets.into_iter().map(|(_, path)| path).collect();
         Listing {
             datasets,
-            unfollowed: self.unfollowed,
-            left_out: self.left_out,
-            aliases: self.aliases,
+            ..self.found
         }
     }
 
@@ -180,7 +176,7 @@ impl<'a> ListingWalk<'a> {
     }
 
     fn leave_out(&mut self, path: &str, reason: impl Into<String>) {
-        self.left_out.push((path.to_owned(), reason.into()));
+        self.found.left_out.push((path.to_owned(), reason.into()));
     }
 
     /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
@@ -220,21 +216,14 @@ impl<'a> ListingWalk<'a> {
             let below = place.below(&name);
             match kind {
                 LinkKind::Hard => self.visit(below, group, &name),
-                LinkKind::Other => {
-                    self.links.push_back(PendingLink {
-                        is_soft: false,
-                        place: below,
-                        group: group.clone(),
-                        name,
-                    });
-                }
                 LinkKind::Soft if below.file.location == self.first => {
-                    self.aliases
-                        .extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
+                    let target = soft_target(group, &name, &place.path);
+                    let alias = target.map(|target| (below.path, target));
+                    self.found.aliases.extend(alias);
                 }
-                LinkKind::Soft => {
+                LinkKind::Soft | LinkKind::Other => {
                     self.links.push_back(PendingLink {
-                        is_soft: true,
+                        is_soft: kind == LinkKind::Soft,
                         place: below,
                         group: group.clone(),
                         name,
@@ -281,7 +270,7 @@ impl<'a> ListingWalk<'a> {
             Err(reason) if is_soft => {
                 tracing::debug!("the soft link {path} was not followed: {reason}");
             }
-            Err(reason) => self.unfollowed.push(UnfollowedLink {
+            Err(reason) => self.found.unfollowed.push(UnfollowedLink {
                 path,
                 target,
                 reason,

@@ -73,7 +73,7 @@ impl StoredDataset {
                 NoReferences::unmapped(&self.path, problem)
             })?,
             Storage::Chunked { .. } => {
-                let entries = self.entries()?;
+                let entries = self.entries(None)?;
                 let mut coded = entries
                     .iter()
                     .map(|entry| (self.grid.numbered(entry.number), *entry));

@@ -26,21 +26,6 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// How long the index of a dataset is read when it is opened: as long as for a first look at it.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
-/// A position in the chunk grid, and the index entry of the chunk there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LocatedChunk {
-    pub at: Position,
-    /// `None` if it was never written.
-    entry: Option<Entry>,
-}
-
-impl LocatedChunk {
-    /// The number of its stored bytes.
-    pub fn stored_bytes(&self) -> u64 {
-        self.entry.map_or(0, |entry| u64::from(entry.length))
-    }
-}
-
 /// A chunk before decoding.
 pub(super) enum FetchedChunk<'a> {
     /// It was never written: all its voxels have the fill value.
@@ -62,27 +47,17 @@ impl StoredDataset {
         self.pipeline.as_ref().filter(|_| direct)
     }
 
-    /// Finds a chunk in the index. Reads from the file only until the index is loaded.
-    pub(super) fn locate(&self, at: Position) -> Result<LocatedChunk, ReadError> {
-        Ok(LocatedChunk {
-            at,
-            entry: self.entry(&at)?,
-        })
-    }
-
-    /// Where chunks lie in an object of a store; `None` of a local file, and of chunks that the
-    /// library reads.
-    pub(super) fn ranges<'a>(
+    /// Where chunks lie in an object of a store, given their positions and index entries; `None` of
+    /// a local file, and of chunks that the library reads.
+    pub(super) fn ranges(
         &self,
-        chunks: impl IntoIterator<Item = &'a LocatedChunk>,
+        chunks: impl Iterator<Item = (Position, Option<Entry>)>,
     ) -> Option<StoredRanges> {
         let object = Arc::clone(self.file.bytes.object()?);
         self.direct_pipeline()?;
-        let ranges = chunks.into_iter().filter_map(|chunk| {
+        let ranges = chunks.filter_map(|(at, entry)| {
             // What cannot be read is reported when the chunk is read.
-            let entry = chunk
-                .entry
-                .filter(|entry| self.is_readable(&chunk.at, *entry))?;
+            let entry = entry.filter(|entry| self.is_readable(&at, *entry))?;
             (entry.end() <= object.length()).then_some(entry.address..entry.end())
         });
         Some(StoredRanges {
@@ -105,20 +80,21 @@ impl StoredDataset {
         Ok(())
     }
 
-    /// Reads the stored bytes of a chunk.
+    /// Reads the stored bytes of a chunk, given its index entry.
     pub(super) fn fetch(
         &self,
-        chunk: &LocatedChunk,
+        at: &Position,
+        entry: Option<Entry>,
         meter: Meter<'_>,
     ) -> Result<FetchedChunk<'_>, ReadError> {
-        let Some(entry) = chunk.entry else {
+        let Some(entry) = entry else {
             return Ok(FetchedChunk::Nothing);
         };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
             return Ok(FetchedChunk::InLibrary);
         };
-        self.ensure_readable(&chunk.at, entry, pipeline)?;
+        self.ensure_readable(at, entry, pipeline)?;
         let began = Instant::now();
         let fetched = self.bytes_of(&entry)?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
@@ -156,7 +132,7 @@ impl StoredDataset {
         at: Position,
         meter: Meter<'_>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
-        let (Some(entry), Some(pipeline)) = (self.locate(at)?.entry, self.direct_pipeline()) else {
+        let (Some(entry), Some(pipeline)) = (self.entry(&at)?, self.direct_pipeline()) else {
             return Ok(None);
         };
         if !self.is_coded_alike(&at, entry) {
@@ -207,7 +183,7 @@ impl StoredDataset {
     /// Whether a chunk went through all filters.
     pub(super) fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
         if self.filters.is_empty() {
-            entry.length as usize == self.decoded_bytes()
+            u64::from(entry.length) == self.chunk_bytes()
         } else {
             self.skipped_filters(at, entry) == 0
         }
@@ -225,7 +201,7 @@ impl StoredDataset {
         pipeline
             .ensure_decodes(self.skipped_filters(at, entry))
             .map_err(|error| error.at(self.place(), &self.chunk_name(at)))?;
-        if entry.length as usize <= pipeline.most_stored(self.decoded_bytes()) {
+        if entry.length as usize <= pipeline.most_stored(self.chunk_bytes() as usize) {
             return Ok(());
         }
         let problem = format!(
@@ -242,7 +218,7 @@ impl StoredDataset {
         if !pipeline.needs_probe() || !self.is_light() {
             return Ok(());
         }
-        let entries = self.entries_by(Some(Instant::now() + MAX_PROBE))?.iter();
+        let entries = self.entries(Some(Instant::now() + MAX_PROBE))?.iter();
         let Some(entry) = entries.min_by_key(|entry| entry.mask.count_ones()) else {
             return Ok(());
         };
@@ -261,7 +237,7 @@ impl StoredDataset {
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
     pub(super) fn decode(
         &self,
-        chunk: &LocatedChunk,
+        at: &Position,
         stored: &FetchedChunk<'_>,
         wanted: u64,
         voxel: VoxelType,
@@ -270,23 +246,21 @@ impl StoredDataset {
         match stored {
             // Each number in an element has a fill value of its own.
             FetchedChunk::Nothing if !self.stored.extents.is_empty() => {
-                self.read_whole(&chunk.at, voxel, false)
+                self.read_whole(at, voxel, false)
             }
             FetchedChunk::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
-                self.fill_value(self.grid.origin(&chunk.at), voxel)?,
+                self.fill_value(self.grid.origin(at), voxel)?,
             )),
             FetchedChunk::Bytes(entry, bytes, pipeline) => {
                 let began = Instant::now();
-                let decoded = self.decode_bytes(&chunk.at, entry, bytes, pipeline, wanted)?;
-                let dims = self.extents(&chunk.at);
+                let decoded = self.decode_bytes(at, entry, bytes, pipeline, wanted)?;
+                let dims = self.extents(at);
                 let chunk = Chunk::new(dims, self.samples(decoded, voxel));
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
-            FetchedChunk::InLibrary => {
-                meter.read_in_library(|| self.read_whole(&chunk.at, voxel, true))
-            }
+            FetchedChunk::InLibrary => meter.read_in_library(|| self.read_whole(at, voxel, true)),
         }
     }
 
@@ -348,10 +322,5 @@ impl StoredDataset {
             Some(_) => self.grid.extents(at),
             None => *self.grid.chunk(),
         }
-    }
-
-    /// The size of a whole decoded chunk, in bytes.
-    fn decoded_bytes(&self) -> usize {
-        self.grid.voxels() as usize * self.stored_bytes()
     }
 }

@@ -34,7 +34,7 @@ impl StoredDataset {
         };
         Ok(match &self.storage {
             Storage::Chunked { .. } => {
-                let entries = self.entries()?;
+                let entries = self.entries(None)?;
                 let chunks_written = entries.len() as u64;
                 let stored_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
                 let raw_bytes = chunks_written.saturating_mul(self.chunk_bytes());
@@ -81,7 +81,8 @@ impl StoredDataset {
         format!("through the HDF5 library, one box at a time, because {why}")
     }
 
-    fn chunk_bytes(&self) -> u64 {
+    /// The size of a whole decoded chunk, in bytes.
+    pub(super) fn chunk_bytes(&self) -> u64 {
         self.grid.voxels().saturating_mul(self.element_bytes)
     }
 

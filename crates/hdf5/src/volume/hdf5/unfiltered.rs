@@ -46,10 +46,7 @@ impl StoredDataset {
         let Some(entry) = self.entry(at)? else {
             return Ok(None);
         };
-        let expected = self
-            .grid
-            .voxels()
-            .saturating_mul(self.stored_bytes() as u64);
+        let expected = self.chunk_bytes();
         if u64::from(entry.length) < expected {
             let problem = format!(
                 "chunk {} is stored in {} bytes; expected {expected}",

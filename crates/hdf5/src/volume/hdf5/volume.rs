@@ -26,9 +26,9 @@ use self::cached::{CachedChunks, WantedChunk};
 use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Extent, FoundChunk};
 use super::dataset::StoredDataset;
-use super::grid::{ChunkPart, Grid, Position, RANK, StoredBox, linear};
+use super::grid::{Grid, Position, RANK, StoredBox, linear};
+use super::index::Entry;
 use super::library::ElementMeaning;
-use super::stored_chunk::LocatedChunk;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
     Access, BLOCK_BYTES, BoxMut, ChunkCoding, ComplexPart, Decode, NoReferences, Positions,
@@ -225,9 +225,9 @@ impl Hdf5Volume {
         }
     }
 
-    /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored
-    /// order).
-    fn place(&self, dims: &Position, wanted: &WantedChunk, step: Xyz<u64>) -> Strided {
+    /// The place of samples in a contiguous buffer of shape `dims` (stored order); they lie in a
+    /// part whose first voxel is at `within`.
+    fn place(&self, dims: &Position, within: &Position, sieve: &Sieve, step: Xyz<u64>) -> Strided {
         let mut strides = Xyz::all(0);
         let mut stride = 1;
         for (role, extent) in self.roles.iter().zip(dims).rev() {
@@ -236,14 +236,8 @@ impl Hdf5Volume {
             }
             stride *= *extent as usize;
         }
-        let Sieve { offset, count, .. } = wanted.sieve;
-        Strided::picked(
-            linear(dims, &wanted.part.within) as usize,
-            strides,
-            offset,
-            step,
-            count,
-        )
+        let start = linear(dims, within) as usize;
+        Strided::picked(start, strides, sieve.offset, step, sieve.count)
     }
 
     /// The x, y and z components of a position in stored order; `missing` for axes that are not
@@ -315,7 +309,8 @@ impl Hdf5Volume {
                     if let Some(trace) = reading.trace() {
                         trace.add_read(1, count.volume() * self.dataset.stored_bytes() as u64);
                     }
-                    let from = self.place(self.dataset.grid.chunk(), &wanted, step);
+                    let dims = self.dataset.grid.chunk();
+                    let from = self.place(dims, &wanted.part.within, &wanted.sieve, step);
                     bytes.copy(chunk, from, into, count, self.shape.voxel)?;
                 } else {
                     let fill = self
@@ -353,7 +348,7 @@ impl Hdf5Volume {
         let missing = self.copy_cached(wanted, reading, into)?;
         let located = missing
             .into_iter()
-            .map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
+            .map(|wanted| Ok((dataset.entry(&wanted.at)?, wanted)));
         let mut located = located.collect::<Result<Vec<_>, ReadError>>()?;
         while let Some(few) = taken(&mut located, dataset.file.is_remote()) {
             self.read_located(few, reading, into)?;
@@ -364,14 +359,16 @@ impl Hdf5Volume {
     /// Fetches, decodes and copies from chunks.
     fn read_located(
         &self,
-        located: Vec<(LocatedChunk, WantedChunk)>,
+        located: Vec<(Option<Entry>, WantedChunk)>,
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let store = &self.chunks;
         let meter = self.meter(reading);
         // All bytes of a store are on their way before the first chunk is decoded.
-        let stored = self.dataset.ranges(located.iter().map(|(chunk, _)| chunk));
+        let stored = self
+            .dataset
+            .ranges(located.iter().map(|(entry, wanted)| (wanted.at, *entry)));
         let _gathering = stored.map(|stored| stored.gather()).transpose()?;
         // Several threads take part only if no other tile is being rendered.
         let read = if located.len() > 1 {
@@ -387,25 +384,25 @@ impl Hdf5Volume {
         // Chunks that another thread is decoding come last: threads that want the same chunks then
         // decode different ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
-        for (located, wanted) in located {
+        for (entry, wanted) in located {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
             let found = meter.fetch(|| {
                 store.find(&request, |extent| {
-                    self.decoded(&located, &request, extent, meter)
+                    self.decoded(entry, &request, extent, meter)
                 })
             })?;
             match found {
                 FoundChunk::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
-                FoundChunk::InFlight(_) => in_flight.push((located, wanted)),
+                FoundChunk::InFlight(_) => in_flight.push((entry, wanted)),
             }
         }
-        for (located, wanted) in in_flight {
+        for (entry, wanted) in in_flight {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
             let chunk = meter.fetch(|| {
                 store.get(&request, |extent| {
-                    self.decoded(&located, &request, extent, meter)
+                    self.decoded(entry, &request, extent, meter)
                 })
             })?;
             self.copy(&chunk, &wanted, reading, into)?;
@@ -416,7 +413,7 @@ impl Hdf5Volume {
     /// Decodes groups of chunks on all threads; copies from each group before the next is decoded.
     fn read_together(
         &self,
-        located: &[(LocatedChunk, WantedChunk)],
+        located: &[(Option<Entry>, WantedChunk)],
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
@@ -424,10 +421,10 @@ impl Hdf5Volume {
         for group in located.chunks(self.most_together()) {
             self.end_early(reading)?;
             let chunks = meter.fetch(|| {
-                let chunks = group.par_iter().with_max_len(1).map(|(located, wanted)| {
+                let chunks = group.par_iter().with_max_len(1).map(|(entry, wanted)| {
                     let request = self.chunk_request(wanted, reading);
                     self.chunks.get(&request, |extent| {
-                        self.decoded(located, &request, extent, meter)
+                        self.decoded(*entry, &request, extent, meter)
                     })
                 });
                 chunks.collect::<Result<Vec<_>, _>>()
@@ -442,13 +439,13 @@ impl Hdf5Volume {
     /// Fetches and decodes a chunk.
     fn decoded(
         &self,
-        located: &LocatedChunk,
+        entry: Option<Entry>,
         request: &ChunkRequest<'_>,
         extent: Extent,
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
-        let stored = self.dataset.fetch(located, meter)?;
-        self.chunks.decode(request, located, &stored, extent)
+        let stored = self.dataset.fetch(&request.at, entry, meter)?;
+        self.chunks.decode(request, &stored, extent)
     }
 
     /// Copies from the chunks that are in the cache, and returns the missing ones.
@@ -486,10 +483,7 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         for (chunk, wanted) in chunks {
-            touch_box(
-                &chunk.samples,
-                self.place(&chunk.dims, wanted, reading.request.step),
-            );
+            touch_box(&chunk.samples, self.place_in(chunk, wanted, reading));
         }
         for (chunk, wanted) in chunks {
             self.copy(chunk, wanted, reading, into)?;
@@ -499,12 +493,8 @@ impl Hdf5Volume {
 
     /// How many chunks are decoded in parallel before they are copied from.
     fn most_together(&self) -> usize {
-        let chunk_bytes = self
-            .dataset
-            .grid
-            .voxels()
-            .saturating_mul(self.dataset.stored_bytes() as u64);
-        (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
+        (TOGETHER / self.dataset.chunk_bytes().max(1)).max(2 * rayon::current_num_threads() as u64)
+            as usize
     }
 
     fn chunk_request<'a>(
@@ -535,11 +525,14 @@ impl Hdf5Volume {
         self.dataset.ensure_types_match(if chunk.constant {
             into.fill(&chunk.samples)
         } else {
-            into.copy(
-                &chunk.samples,
-                self.place(&chunk.dims, wanted, reading.request.step),
-            )
+            into.copy(&chunk.samples, self.place_in(chunk, wanted, reading))
         })
+    }
+
+    /// The place of the wanted voxels in a decoded chunk.
+    fn place_in(&self, chunk: &Chunk, wanted: &WantedChunk, reading: &BoxReading<'_>) -> Strided {
+        let step = reading.request.step;
+        self.place(&chunk.dims, &wanted.part.within, &wanted.sieve, step)
     }
 
     /// Reads through the library: in one call, or block by block if the box is large or thinned.
@@ -584,17 +577,7 @@ impl Hdf5Volume {
                 self.dataset.ensure_chunks_in_file(&stored)?;
                 self.dataset.read_box(&stored, block)
             })?;
-        let StoredBox { start, count } = stored;
-        let wanted = WantedChunk {
-            at: [0; RANK],
-            part: ChunkPart {
-                start,
-                within: [0; RANK],
-                count,
-            },
-            sieve,
-        };
-        let from = self.place(&count, &wanted, *step);
+        let from = self.place(&stored.count, &[0; RANK], &sieve, *step);
         self.dataset
             .ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
@@ -691,10 +674,8 @@ impl Volume for Hdf5Volume {
             }
             Access::Cached => self.read_filtered(&reading, &mut into)?,
         }
-        let mut chunks = self.dataset.grid.chunks_of(&reading.stored);
-        chunks
-            .next()
-            .map_or(Ok(()), |first| self.dataset.ensure_only_grown(&first))
+        let first = self.dataset.grid.beginning_at(&reading.stored.start);
+        self.dataset.ensure_only_grown(&first)
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
@@ -735,14 +716,14 @@ impl Volume for Hdf5Volume {
                     continue;
                 }
             }
-            let chunk = dataset.locate(at)?;
-            let Some(rest) = room.checked_sub(chunk.stored_bytes()) else {
+            let entry = dataset.entry(&at)?;
+            let Some(rest) = room.checked_sub(stored_bytes(entry)) else {
                 break;
             };
             room = rest;
-            located.push(chunk);
+            located.push((at, entry));
         }
-        Ok(dataset.ranges(&located).into_iter().collect())
+        Ok(dataset.ranges(located.into_iter()).into_iter().collect())
     }
 
     fn stored_chunk(
@@ -845,12 +826,12 @@ impl BoxReading<'_> {
 /// Takes the chunks to read next: all of a local file; of an object in a store, as many as are
 /// fetched at once.
 fn taken(
-    located: &mut Vec<(LocatedChunk, WantedChunk)>,
+    located: &mut Vec<(Option<Entry>, WantedChunk)>,
     is_remote: bool,
-) -> Option<Vec<(LocatedChunk, WantedChunk)>> {
+) -> Option<Vec<(Option<Entry>, WantedChunk)>> {
     let mut bytes = 0;
-    let beyond = located.iter().position(|(chunk, _)| {
-        bytes += chunk.stored_bytes();
+    let beyond = located.iter().position(|(entry, _)| {
+        bytes += stored_bytes(*entry);
         is_remote && bytes > MAX_GATHERED
     });
     let count = beyond.unwrap_or(located.len()).max(1);
@@ -859,6 +840,11 @@ fn taken(
     }
     let rest = located.split_off(count);
     Some(std::mem::replace(located, rest))
+}
+
+/// The number of stored bytes of a chunk with this index entry.
+fn stored_bytes(entry: Option<Entry>) -> u64 {
+    entry.map_or(0, |entry| u64::from(entry.length))
 }
 
 fn one_run(at: u64) -> Vec<Range<u64>> {

@@ -15,7 +15,7 @@ use voltile_base::flow::trace::RequestId;
 use super::{Chunk, ChunkRequest, ChunkStore, Extent};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
-use crate::volume::hdf5::stored_chunk::{FetchedChunk, LocatedChunk};
+use crate::volume::hdf5::stored_chunk::FetchedChunk;
 use crate::volume::{ReadError, UnfinishedChunk, VoxelType};
 use serde::Deserialize;
 
@@ -116,14 +116,12 @@ impl ChunkStore {
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
-        located: &LocatedChunk,
         stored: &FetchedChunk<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
         let decode = |voxels| {
-            wanted
-                .dataset
-                .decode(located, stored, voxels, wanted.voxel, self.meter(wanted))
+            let dataset = wanted.dataset;
+            dataset.decode(&wanted.at, stored, voxels, wanted.voxel, self.meter(wanted))
         };
         let voxels = if let Extent::Prefix(voxels) = extent {
             voxels
@@ -220,9 +218,9 @@ impl UnfinishedChunk for BegunChunk {
             return Ok(());
         }
         let meter = store.meter(&wanted);
-        let whole = dataset.locate(*at).and_then(|located| {
-            let stored = dataset.fetch(&located, meter)?;
-            dataset.decode(&located, &stored, u64::MAX, *voxel, meter)
+        let whole = dataset.entry(at).and_then(|entry| {
+            let stored = dataset.fetch(at, entry, meter)?;
+            dataset.decode(at, &stored, u64::MAX, *voxel, meter)
         });
         match whole {
             Ok(chunk) => {

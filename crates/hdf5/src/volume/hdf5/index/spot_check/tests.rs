@@ -42,7 +42,7 @@ fn check(dataset: &StoredDataset, entries: &[Entry]) -> Result<(), String> {
 
 /// The error for a changed list of the dataset's chunks.
 fn wrong(dataset: &StoredDataset, change: impl Fn(&mut Vec<Entry>)) -> String {
-    let mut entries = dataset.entries().unwrap().to_vec();
+    let mut entries = dataset.entries(None).unwrap().to_vec();
     change(&mut entries);
     check(dataset, &entries).unwrap_err()
 }
@@ -52,8 +52,8 @@ fn a_list_that_disagrees_with_the_library_is_told() {
     let folder = tempfile::tempdir().unwrap();
     for gzip in [false, true] {
         let dataset = dataset(&folder.path().join(format!("{gzip}.h5")), gzip);
-        assert_eq!(dataset.entries().unwrap().len(), 32);
-        check(&dataset, dataset.entries().unwrap()).unwrap();
+        assert_eq!(dataset.entries(None).unwrap().len(), 32);
+        check(&dataset, dataset.entries(None).unwrap()).unwrap();
         let turned = wrong(&dataset, |entries| {
             let addresses: Vec<(u64, u32)> = entries
                 .iter()
@@ -98,7 +98,7 @@ fn a_chunk_behind_the_end_of_the_file_is_damage_of_that_chunk() {
     for gzip in [false, true] {
         let path = folder.path().join(format!("{gzip}.h5"));
         let dataset = dataset(&path, gzip);
-        let entries = dataset.entries().unwrap();
+        let entries = dataset.entries(None).unwrap();
         let ends = entries.iter().map(Entry::end);
         let middle = ends.clone().min().unwrap().midpoint(ends.max().unwrap());
         std::fs::OpenOptions::new()

@@ -1,0 +1,81 @@
+//! Buffers for stored bytes, which threads reuse: page faults on fresh memory, and clearing it, cost
+//! more than a read.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+
+use super::FileBytes;
+use crate::volume::ReadError;
+
+/// The most buffers that a thread keeps, and the size in bytes of the largest that it keeps.
+const MAX_BUFFERS: usize = 16;
+const MAX_KEPT: usize = 1 << 20;
+/// The size in bytes to which a thread's only buffer is kept.
+const MAX_ONLY: usize = 2 << 20;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Bytes of a file in a buffer that goes back to the thread that drops it.
+pub(in super::super) struct Fetched {
+    buffer: Vec<u8>,
+    length: usize,
+}
+
+impl Fetched {
+    /// Arbitrary bytes, to be overwritten.
+    pub(super) fn of_length(length: usize) -> Self {
+        let mut buffer = BUFFERS
+            .with(|kept| kept.borrow_mut().pop())
+            .unwrap_or_default();
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        Self { buffer, length }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.length]
+    }
+}
+
+impl FileBytes {
+    /// Reads `length` bytes at an offset in the file; `place` is for errors.
+    pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<Fetched, ReadError> {
+        let mut fetched = Fetched::of_length(length);
+        self.read_exact_at(fetched.bytes_mut(), address, place)?;
+        Ok(fetched)
+    }
+}
+
+impl Deref for Fetched {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+impl AsRef<[u8]> for Fetched {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        // Not while the thread ends.
+        let _ = BUFFERS.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.is_empty() {
+                buffer.truncate(MAX_ONLY);
+                buffer.shrink_to(MAX_ONLY);
+                kept.push(buffer);
+            } else if kept.len() < MAX_BUFFERS && buffer.len() <= MAX_KEPT {
+                kept.push(buffer);
+            }
+        });
+    }
+}
