@@ -35,6 +35,24 @@
 //!   `volume::hdf5::mapping` turns that into an error of one read. It and `volume::hdf5::library`
 //!   hold all `unsafe` code.
 //!
+//! # Locks
+//!
+//! A thread that holds a lock of this list takes only locks after it:
+//!
+//! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). Under it, the digests of
+//!    files, while a file is read as a whole (`volume::hdf5::digests`).
+//! 2. What fills the chunk index of a dataset, while it is read (`volume::hdf5::index`).
+//! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Whatever copies or drops a handle takes
+//!    it, too. libhdf5's file driver reads files and objects under it, and waits for the answers of
+//!    stores, whose threads take only locks of the last kind.
+//! 4. Of the files and datasets that are open in libhdf5 (`volume::hdf5::handles`). Their type has
+//!    them locked under libhdf5's lock alone: to wait for that with one of these would be a
+//!    deadlock.
+//! 5. All others. They are held for a look or a change, and nothing else is locked meanwhile, but
+//!    for three: the list of open files looks into slots that nobody has; the list of objects known
+//!    to a store (`store`) makes connections and looks at what is known of servers and objects; and
+//!    whoever renews the credentials of a bucket makes a client (`store::bucket`).
+//!
 //! # Limits
 //!
 //! - A volume has at most the axes t, c, z, y and x; one time point and channel are read at a time.

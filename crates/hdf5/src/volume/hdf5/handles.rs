@@ -10,12 +10,11 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 
-use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
-use parking_lot::Mutex;
 
 use super::admission::Admission;
+use super::library_lock::{self, InnerLock, LibraryHeld};
 use super::{filters, library};
 
 /// How many files stay open in the library.
@@ -29,7 +28,7 @@ pub(super) struct Handles {
     pub file: File,
     root: Group,
     /// By their paths along hard links.
-    datasets: Mutex<LruCache<String, Dataset>>,
+    datasets: InnerLock<LruCache<String, Dataset>>,
 }
 
 impl Handles {
@@ -40,44 +39,43 @@ impl Handles {
         Ok(Arc::new(Self {
             file,
             root,
-            datasets: Mutex::new(LruCache::new(MAX_DATASETS)),
+            datasets: InnerLock::new(LruCache::new(MAX_DATASETS)),
         }))
     }
 
-    /// A dataset that stays open; opens it if it is not. The caller holds the library's lock.
-    fn dataset(&self, path: &str) -> Result<Dataset> {
-        if let Some(known) = self.datasets.lock().get(path) {
+    /// A dataset that stays open; opens it if it is not.
+    fn dataset(&self, path: &str, held: &LibraryHeld) -> Result<Dataset> {
+        if let Some(known) = self.datasets.lock(held).get(path) {
             return Ok(known.clone());
         }
         let dataset = library::open_dataset(&self.root, path)?;
-        self.keep(path, &dataset);
+        self.keep(path, &dataset, held);
         Ok(dataset)
     }
 
-    /// The caller holds the library's lock.
-    fn keep(&self, path: &str, dataset: &Dataset) {
-        // Closed without the lock.
-        let _oldest = self.datasets.lock().push(path.to_owned(), dataset.clone());
+    fn keep(&self, path: &str, dataset: &Dataset, held: &LibraryHeld) {
+        let mut datasets = self.datasets.lock(held);
+        datasets.push(path.to_owned(), dataset.clone());
     }
 }
 
 /// The files that were used last; they stay open in the library.
 #[derive(Debug, Default)]
-pub(super) struct LastUsed(Mutex<VecDeque<Arc<Handles>>>);
+pub(super) struct LastUsed(InnerLock<VecDeque<Arc<Handles>>>);
 
 impl LastUsed {
-    fn note(&self, used: &Arc<Handles>) {
-        let mut files = self.0.lock();
+    fn note(&self, used: &Arc<Handles>, held: &LibraryHeld) {
+        let mut files = self.0.lock(held);
         files.retain(|other| !Arc::ptr_eq(other, used));
         files.push_back(Arc::clone(used));
-        let oldest = (files.len() > MAX_FILES).then(|| files.pop_front());
-        // Closed without the lock.
-        drop(files);
-        drop(oldest);
+        if files.len() > MAX_FILES {
+            files.pop_front();
+        }
     }
 
-    fn forget(&self, handles: &Arc<Handles>) {
-        self.0.lock().retain(|other| !Arc::ptr_eq(other, handles));
+    fn forget(&self, handles: &Arc<Handles>, held: &LibraryHeld) {
+        let mut files = self.0.lock(held);
+        files.retain(|other| !Arc::ptr_eq(other, handles));
     }
 }
 
@@ -88,7 +86,7 @@ impl LastUsed {
 #[derive(Debug)]
 pub(super) struct OnDemand {
     admission: Arc<Admission>,
-    open: Mutex<Weak<Handles>>,
+    open: InnerLock<Weak<Handles>>,
     last_used: Arc<LastUsed>,
     /// Of a growing file.
     _always: Option<Arc<Handles>>,
@@ -102,8 +100,8 @@ impl OnDemand {
         last_used: &Arc<LastUsed>,
     ) -> Result<Self> {
         let handles = Handles::open(admission)?;
-        let open = Mutex::new(Arc::downgrade(&handles));
-        last_used.note(&handles);
+        let open = InnerLock::new(Arc::downgrade(&handles));
+        library_lock::with(|held| last_used.note(&handles, held));
         let admission = Arc::clone(admission);
         let last_used = Arc::clone(last_used);
         Ok(Self {
@@ -116,17 +114,19 @@ impl OnDemand {
 
     /// The file, which stays open in the library until this is dropped.
     pub fn get(&self) -> Result<Arc<Handles>> {
-        sync(|| {
-            let mut open = self.open.lock();
-            let handles = match open.upgrade() {
-                Some(handles) => handles,
-                None => Handles::open(&self.admission)?,
-            };
-            *open = Arc::downgrade(&handles);
-            drop(open);
-            self.last_used.note(&handles);
-            Ok(handles)
-        })
+        library_lock::with(|held| self.get_in(held))
+    }
+
+    fn get_in(&self, held: &LibraryHeld) -> Result<Arc<Handles>> {
+        let mut open = self.open.lock(held);
+        let handles = match open.upgrade() {
+            Some(handles) => handles,
+            None => Handles::open(&self.admission)?,
+        };
+        *open = Arc::downgrade(&handles);
+        drop(open);
+        self.last_used.note(&handles, held);
+        Ok(handles)
     }
 
     /// The root group.
@@ -136,58 +136,23 @@ impl OnDemand {
 
     /// A dataset, by its path along hard links.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
-        sync(|| self.get()?.dataset(path))
+        library_lock::with(|held| self.get_in(held)?.dataset(path, held))
     }
 
     /// Keeps a dataset open that will soon be needed.
     pub fn keep(&self, path: &str, dataset: &Dataset) -> Result<()> {
-        sync(|| self.get().map(|handles| handles.keep(path, dataset)))
+        library_lock::with(|held| {
+            let handles = self.get_in(held)?;
+            handles.keep(path, dataset, held);
+            Ok(())
+        })
     }
 }
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        if let Some(handles) = self.open.lock().upgrade() {
-            self.last_used.forget(&handles);
+        if let Some(handles) = self.open.get_mut().upgrade() {
+            library_lock::with(|held| self.last_used.forget(&handles, held));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::thread::{self, ScopedJoinHandle};
-
-    use voltile_base::flow::activity::Activity;
-    use voltile_base::metrics::Metrics;
-
-    use crate::volume::hdf5::{ChunkStore, Opener, library_lock};
-
-    const ROUNDS: usize = 5000;
-
-    #[test]
-    fn nobody_waits_for_the_librarys_lock_with_the_list_of_datasets_locked() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.h5");
-        let file = hdf5::File::create(&path).unwrap();
-        file.new_dataset::<u8>()
-            .shape((4, 4))
-            .create("raw")
-            .unwrap();
-        file.close().unwrap();
-        let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-        let opener = Opener::new(chunks);
-        let raw = opener.open(&path.into()).unwrap().dataset("raw").unwrap();
-        let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
-        let open = handles.get().unwrap();
-        thread::scope(|scope| {
-            let keep = || (0..ROUNDS).for_each(|_| handles.keep("raw", &handle).unwrap());
-            let reopen = || (0..ROUNDS).for_each(|_| drop(handles.dataset("/raw").unwrap()));
-            let workers = [scope.spawn(keep), scope.spawn(reopen)];
-            while !workers.iter().all(ScopedJoinHandle::is_finished) {
-                let _library = library_lock::lock().unwrap();
-                // Whoever has the library's lock opens and keeps datasets, too.
-                assert!(open.datasets.try_lock().is_some());
-            }
-        });
     }
 }

@@ -1,7 +1,10 @@
 //! libhdf5's process-wide lock, for threads that must not wait for it forever.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
+use hdf5::sync::sync;
+use parking_lot::{Mutex, MutexGuard};
 use voltile_base::flow::stalls::{Unresponsive, ensure_library_answers};
 
 /// The interval of checks whether the thread that holds the library's lock is stuck.
@@ -15,6 +18,34 @@ pub(super) fn lock() -> Result<impl Sized, Unresponsive> {
             return Ok(guard);
         }
         ensure_library_answers()?;
+    }
+}
+
+/// Shows that this thread holds the library's lock.
+pub(super) struct LibraryHeld(PhantomData<*const ()>);
+
+/// Holds the library's lock for the time of `work`; waits for it.
+pub(super) fn with<T>(work: impl FnOnce(&LibraryHeld) -> T) -> T {
+    sync(|| work(&LibraryHeld(PhantomData)))
+}
+
+/// A lock that only a thread takes that holds the library's lock. Whoever has it never waits for
+/// the library's.
+#[derive(Debug, Default)]
+pub(super) struct InnerLock<T>(Mutex<T>);
+
+impl<T> InnerLock<T> {
+    pub fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub fn lock(&self, _held: &LibraryHeld) -> MutexGuard<'_, T> {
+        self.0.lock()
+    }
+
+    /// What it protects, which nothing else uses any more.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
     }
 }
 
