@@ -336,6 +336,11 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
     ] {
         assert!(inspected.out.contains(notice), "{}", inspected.out);
     }
+    server.expect_error("a tile could not be rendered: /filter in");
+    let fetched = server.count("voltile_chunk_stored_bytes_total");
+    assert_eq!(server.tile("missing/filter/xy/0/0_0_0.png").status, 500);
+    let now = server.count("voltile_chunk_stored_bytes_total");
+    assert_eq!(now, fetched, "a chunk that cannot be decoded is not read");
     server.expect_error("a tile could not be rendered: /codec in");
     let codec = server.tile("missing/codec/xy/0/0_0_0.png");
     assert_eq!(codec.status, 500);

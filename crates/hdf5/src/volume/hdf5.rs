@@ -40,6 +40,7 @@ mod stored_chunk;
 mod table;
 mod tally;
 mod unfiltered;
+mod view;
 mod volume;
 mod writer;
 
@@ -66,7 +67,8 @@ pub use links::{LinkPolicy, MissingFiles};
 pub use listing::{Listing, UnfollowedLink};
 pub use significant::SignificantBits;
 pub use table::{StoredColumn, TakeCell};
-pub use volume::{Hdf5Volume, View};
+pub use view::View;
+pub use volume::Hdf5Volume;
 pub use writer::{PackError, WriteError, Writer, pack};
 
 pub use self::bytes::unread;

@@ -1,0 +1,95 @@
+//! How a dataset is interpreted as a volume.
+
+use std::hash::{Hash, Hasher};
+
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+
+use crate::volume::{ComplexPart, Values, VoxelType};
+
+/// How a dataset is interpreted as a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The names of its axes, slowest first.
+    pub axes: Axes,
+    /// Axes along which only one position is read, each with the position.
+    pub fixed: Vec<(AxisName, u64)>,
+    /// The type of the voxels, if it differs from the stored one (unsigned integers stored as
+    /// signed ones, bool as `u8`).
+    pub means: Option<VoxelType>,
+    /// The extent of the data, if the dataset is padded.
+    pub size: Option<Xyz<u64>>,
+    /// The values for which the stored values stand, if not for themselves. Applied by the
+    /// catalogue, on top of the dataset's volume.
+    pub values: Option<Values>,
+    /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase
+    /// are computed by the catalogue.
+    pub part: Option<ComplexPart>,
+    /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer
+    /// volume. Applied last.
+    pub repeat: Xyz<u64>,
+}
+
+impl View {
+    /// The view of a dataset that is described by its axes alone.
+    pub fn from_axes(axes: Axes) -> Self {
+        Self {
+            axes,
+            fixed: Vec::new(),
+            means: None,
+            size: None,
+            values: None,
+            part: None,
+            repeat: Xyz::all(1),
+        }
+    }
+
+    /// Whether the dataset has this axis, and the view is not fixed at one position along it.
+    pub fn extends_along(&self, axis: AxisName) -> bool {
+        let is_fixed = self.fixed.iter().any(|(fixed, _)| *fixed == axis);
+        self.axes.position(axis).is_some() && !is_fixed
+    }
+
+    /// A dataset that holds one volume in z, y, x order.
+    pub fn zyx() -> Self {
+        Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
+    }
+
+    /// The view as text.
+    pub fn in_words(&self) -> String {
+        let mut words = self.axes.to_string();
+        for (axis, position) in &self.fixed {
+            words.push_str(&format!(" {axis}={position}"));
+        }
+        if let Some(voxel) = self.means {
+            words.push_str(&format!(" meaning {}", voxel.name()));
+        }
+        if let Some(size) = self.size {
+            words.push_str(&format!(" within {size}"));
+        }
+        if let Some(values) = &self.values {
+            words.push_str(&format!(" standing for {}", values.digest()));
+        }
+        if let Some(part) = self.part {
+            words.push_str(&format!(" {}", part.name()));
+        }
+        if self.repeat != Xyz::all(1) {
+            words.push_str(&format!(" repeated {}", self.repeat));
+        }
+        words
+    }
+}
+
+impl Hash for View {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.axes, &self.fixed, self.means, self.size, &self.values).hash(state);
+        // The keys of all other volumes are as they were before voxels could be repeated, and
+        // complex.
+        if self.repeat != Xyz::all(1) {
+            self.repeat.hash(state);
+        }
+        if let Some(part) = self.part {
+            part.hash(state);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The roles that the stored axes of a dataset have in a volume.
+
+use std::ops::Range;
+
+use voltile_base::axes::AxisName;
+use voltile_base::geometry::{Axis, Region, Xyz};
+
+use crate::volume::hdf5::View;
+use crate::volume::hdf5::dataset::StoredDataset;
+use crate::volume::hdf5::grid::{Position, RANK, StoredBox, linear};
+use crate::volume::hdf5::library::ElementMeaning;
+use crate::volume::scatter::{Sieve, Strided};
+use crate::volume::{ComplexPart, Positions, Tzyx};
+
+/// The role of a stored axis in the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Space(Axis),
+    Time,
+    /// Only one position is read.
+    Fixed(u64),
+}
+
+impl Role {
+    fn of(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
+        if let Some((_, index)) = fixed.iter().find(|(name, _)| *name == axis) {
+            return Role::Fixed(*index);
+        }
+        match axis {
+            AxisName::T => Role::Time,
+            // No channel was chosen: the first one.
+            AxisName::C => Role::Fixed(0),
+            AxisName::Z => Role::Space(Axis::Z),
+            AxisName::Y => Role::Space(Axis::Y),
+            AxisName::X => Role::Space(Axis::X),
+        }
+    }
+
+    /// The place of an axis among t, z, y and x.
+    pub fn rank(self) -> Option<usize> {
+        match self {
+            Role::Time => Some(0),
+            Role::Space(Axis::Z) => Some(1),
+            Role::Space(Axis::Y) => Some(2),
+            Role::Space(Axis::X) => Some(3),
+            Role::Fixed(_) => None,
+        }
+    }
+}
+
+/// The roles of the axes, in stored order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AxisRoles(pub [Role; RANK]);
+
+impl AxisRoles {
+    /// The roles under a view; otherwise why the dataset has no such view.
+    pub fn new(dataset: &StoredDataset, view: &View) -> Result<Self, String> {
+        if view.axes.rank() != dataset.shape.len() {
+            let axes = &view.axes;
+            let shape = &dataset.shape;
+            return Err(format!(
+                "its shape {shape:?} and the axes \"{axes}\" differ in rank"
+            ));
+        }
+        let mut roles = [Role::Fixed(0); RANK];
+        let mut own = view
+            .axes
+            .iter()
+            .map(|axis| Role::of(axis, &view.fixed))
+            .collect::<Vec<_>>();
+        if dataset.stored.meaning == ElementMeaning::Complex {
+            let part = view.part.ok_or(ComplexPart::EXPECTED)?;
+            own.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
+        }
+        for (place, role) in roles.iter_mut().rev().zip(own.iter().rev()) {
+            *place = *role;
+        }
+        for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
+            if let Role::Fixed(index) = role
+                && index >= extent
+            {
+                return Err(format!(
+                    "the axis {axis} has {extent} positions; there is no {index}"
+                ));
+            }
+        }
+        Ok(Self(roles))
+    }
+
+    /// Whether the stored axes are in the order z, y, x.
+    pub fn is_in_order(&self) -> bool {
+        self.0
+            .iter()
+            .filter(|role| matches!(role, Role::Space(_)))
+            .filter_map(|role| role.rank())
+            .is_sorted()
+    }
+
+    /// The region at a time point, in stored axis order.
+    pub fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
+        StoredBox {
+            start: self.0.map(|role| match role {
+                Role::Space(axis) => region.start[axis],
+                Role::Time => time,
+                Role::Fixed(index) => index,
+            }),
+            count: self.0.map(|role| match role {
+                Role::Space(axis) => region.size[axis],
+                Role::Time | Role::Fixed(_) => 1,
+            }),
+        }
+    }
+
+    /// The place of samples in a contiguous buffer of shape `dims` (stored order); they lie in a
+    /// part whose first voxel is at `within`.
+    pub fn place(
+        &self,
+        dims: &Position,
+        within: &Position,
+        sieve: &Sieve,
+        step: Xyz<u64>,
+    ) -> Strided {
+        let mut strides = Xyz::all(0);
+        let mut stride = 1;
+        for (role, extent) in self.0.iter().zip(dims).rev() {
+            if let Role::Space(axis) = role {
+                strides[*axis] = stride;
+            }
+            stride *= *extent as usize;
+        }
+        let start = linear(dims, within) as usize;
+        Strided::picked(start, strides, sieve.offset, step, sieve.count)
+    }
+
+    /// The x, y and z components of a position in stored order; `missing` for axes that are not
+    /// stored.
+    pub fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
+        let mut xyz = Xyz::all(missing);
+        for (role, value) in self.0.iter().zip(stored) {
+            if let Role::Space(axis) = role {
+                xyz[*axis] = *value;
+            }
+        }
+        xyz
+    }
+
+    /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
+    /// not show it.
+    pub fn in_volume(&self, at: &Position) -> Option<Tzyx> {
+        let mut roles = self.0.iter().zip(at);
+        let is_shown = roles
+            .clone()
+            .all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
+        let t = roles.find_map(|(role, at)| (*role == Role::Time).then_some(*at));
+        let Xyz { x, y, z } = self.spatial(at, 0);
+        is_shown.then_some([t.unwrap_or(0), z, y, x])
+    }
+
+    /// Runs of positions along each stored axis, at the first time point.
+    pub fn stored_runs(&self, wanted: &Positions) -> [Vec<Range<u64>>; RANK] {
+        self.0.map(|role| match role {
+            Role::Space(axis) => wanted[axis].clone(),
+            Role::Time => one_run(0),
+            Role::Fixed(index) => one_run(index),
+        })
+    }
+}
+
+fn one_run(at: u64) -> Vec<Range<u64>> {
+    std::iter::once(at..at + 1).collect()
+}

@@ -1,0 +1,135 @@
+//! What is known of a dataset as a volume before any voxel is read.
+
+use voltile_base::geometry::Xyz;
+
+use super::roles::{AxisRoles, Role};
+use crate::volume::hdf5::View;
+use crate::volume::hdf5::chunks::ChunkStore;
+use crate::volume::hdf5::dataset::StoredDataset;
+use crate::volume::hdf5::grid::Grid;
+use crate::volume::{Access, ChunkCoding, Samples, StoredArray, VolumeShape, VoxelType};
+
+pub(super) fn volume_shape(
+    dataset: &StoredDataset,
+    roles: &AxisRoles,
+    view: &View,
+    chunks: &ChunkStore,
+) -> VolumeShape {
+    let mut size = Xyz::all(1);
+    let mut chunk = Xyz::all(1);
+    let mut times = 1;
+    for ((role, extent), natural) in roles
+        .0
+        .iter()
+        .zip(dataset.grid.shape())
+        .zip(dataset.chunk_shape())
+    {
+        match *role {
+            Role::Space(axis) => (size[axis], chunk[axis]) = (*extent, natural),
+            Role::Time => times = *extent,
+            Role::Fixed(_) => {}
+        }
+    }
+    if let Some(cut) = view.size {
+        size = size.zip(cut, u64::min);
+    }
+    let stored = dataset.stored.voxel;
+    let voxel = match (stored, view.means) {
+        (signed, Some(unsigned)) if signed.unsigned() == Some(unsigned) => unsigned,
+        (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
+        _ => stored,
+    };
+    let access = access(dataset, chunks);
+    let is_remote = dataset.file.is_remote();
+    let coding = chunk_coding(dataset, roles, voxel);
+    let fill = fill(dataset, voxel);
+    VolumeShape {
+        voxel,
+        size,
+        times,
+        present: None,
+        chunk,
+        access,
+        is_remote,
+        coding,
+        fill,
+    }
+}
+
+fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
+    if dataset.is_unfiltered() {
+        Access::Direct
+    } else if chunks.serves(dataset) {
+        Access::Cached
+    } else {
+        Access::Uncached
+    }
+}
+
+fn chunk_coding(
+    dataset: &StoredDataset,
+    roles: &AxisRoles,
+    voxel: VoxelType,
+) -> Result<ChunkCoding, String> {
+    let coding = dataset.chunk_coding()?;
+    if !roles.is_in_order() {
+        return Err("its axes are not in the order z, y, x".to_owned());
+    }
+    // Axes that are not in space must not lie within a chunk.
+    let others = roles.0.iter().zip(dataset.grid.chunk());
+    if others
+        .filter(|(role, _)| !matches!(role, Role::Space(_)))
+        .any(|(_, extent)| *extent > 1)
+    {
+        return Err("its chunks hold several time points or channels".to_owned());
+    }
+    Ok(ChunkCoding { voxel, ..coding })
+}
+
+/// The fill value that the dataset declares, as one voxel.
+fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
+    let bytes = dataset.declared_fill.as_deref()?;
+    let mut fill = Samples::default();
+    fill.reset(voxel, 1);
+    (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
+    Some(fill)
+}
+
+/// How the chunks of a grid of a dataset are shaped and coded; otherwise why Zarr cannot have
+/// them.
+pub(super) fn stored_array(
+    dataset: &StoredDataset,
+    roles: &AxisRoles,
+    shape: &VolumeShape,
+    grid: &Grid,
+) -> Result<StoredArray, String> {
+    let codecs = dataset.codecs()?;
+    let mut chunk = [1; 4];
+    let mut long = Vec::new();
+    for (role, extent) in roles
+        .0
+        .iter()
+        .zip(grid.chunk())
+        .filter(|(_, extent)| **extent > 1)
+    {
+        let axis = role.rank().ok_or("its chunks hold several channels")?;
+        chunk[axis] = *extent;
+        long.push(axis);
+    }
+    let is_reversed = !long.is_sorted();
+    if is_reversed && !long.iter().rev().is_sorted() {
+        return Err(
+            "in its chunks the order of the axes is neither t, z, y, x nor its reverse".to_owned(),
+        );
+    }
+    let fill = shape.fill.clone().ok_or("its fill value cannot be read")?;
+    let is_big_endian = dataset.stored.big_endian && dataset.stored_bytes() > 1;
+    Ok(StoredArray {
+        voxel: shape.voxel,
+        is_big_endian,
+        chunk,
+        is_reversed,
+        codecs,
+        fill,
+    })
+}
