@@ -132,28 +132,30 @@ impl AxisRoles {
         Strided::picked(start, strides, sieve.offset, step, sieve.count)
     }
 
-    /// The x, y and z components of a position in stored order; `missing` for axes that are not
+    /// The t, z, y and x components of a position in stored order; `missing` for axes that are not
     /// stored.
-    pub fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
-        let mut xyz = Xyz::all(missing);
+    pub fn tzyx(&self, stored: &Position, missing: u64) -> Tzyx {
+        let mut all = [missing; 4];
         for (role, value) in self.0.iter().zip(stored) {
-            if let Role::Space(axis) = role {
-                xyz[*axis] = *value;
+            if let Some(rank) = role.rank() {
+                all[rank] = *value;
             }
         }
-        xyz
+        all
+    }
+
+    /// Its x, y and z components alone.
+    pub fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
+        let [_, z, y, x] = self.tzyx(stored, missing);
+        Xyz { x, y, z }
     }
 
     /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
     /// not show it.
     pub fn in_volume(&self, at: &Position) -> Option<Tzyx> {
         let mut roles = self.0.iter().zip(at);
-        let is_shown = roles
-            .clone()
-            .all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
-        let t = roles.find_map(|(role, at)| (*role == Role::Time).then_some(*at));
-        let Xyz { x, y, z } = self.spatial(at, 0);
-        is_shown.then_some([t.unwrap_or(0), z, y, x])
+        let is_shown = roles.all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
+        is_shown.then(|| self.tzyx(at, 0))
     }
 
     /// Runs of positions along each stored axis, at the first time point.

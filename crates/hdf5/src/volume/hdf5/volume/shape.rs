@@ -15,24 +15,12 @@ pub(super) fn volume_shape(
     view: &View,
     chunks: &ChunkStore,
 ) -> VolumeShape {
-    let mut size = Xyz::all(1);
-    let mut chunk = Xyz::all(1);
-    let mut times = 1;
-    for ((role, extent), natural) in roles
-        .0
-        .iter()
-        .zip(dataset.grid.shape())
-        .zip(dataset.chunk_shape())
-    {
-        match *role {
-            Role::Space(axis) => (size[axis], chunk[axis]) = (*extent, natural),
-            Role::Time => times = *extent,
-            Role::Fixed(_) => {}
-        }
-    }
+    let [times, z, y, x] = roles.tzyx(dataset.grid.shape(), 1);
+    let mut size = Xyz { x, y, z };
     if let Some(cut) = view.size {
         size = size.zip(cut, u64::min);
     }
+    let chunk = roles.spatial(&dataset.chunk_shape(), 1);
     let stored = dataset.stored.voxel;
     let voxel = match (stored, view.means) {
         (signed, Some(unsigned)) if signed.unsigned() == Some(unsigned) => unsigned,
