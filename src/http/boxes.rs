@@ -24,7 +24,7 @@ pub(super) async fn fetch(
     let trace = &context.record.trace;
     let bytes = identified
         .cutout()
-        .map_or(0, |(plan, encoding)| encoding.bytes(&plan));
+        .map_or(0, |(plan, encoding)| encoding.bytes(plan));
     let began = Instant::now();
     let held = Arc::new(service.boxes().hold(demand.client, bytes).await?);
     trace.add(Stage::Queue, began.elapsed());

@@ -115,7 +115,7 @@ async fn chunk(
     let mut response = if let Some(response) = confirmed {
         response
     } else {
-        let coding = identified.encoding().map(|encoding| encoding.coding());
+        let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
         match boxes::fetch(context, identified).await {
             Err(error) => problem::response(&error),
             Ok((chunk, held, policy)) => {

@@ -1,17 +1,14 @@
 //! The subject of a render: a tile, an overview, a range, or a box of voxels.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use voltile_base::flow::trace::{Outcome, Trace};
-use voltile_base::metrics::{Metrics, Rendered};
+use voltile_base::metrics::Rendered;
 use voltile_hdf5::volume::ReadPolicy;
-use voltile_render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
+use voltile_render::plan::{Overview, Plan, Visible};
 use voltile_render::{RenderError, Scratch};
 
-use super::boxes::HeldMemory;
 use super::footprint::Footprint;
+use super::identified::PlannedBox;
 use crate::catalog::range_of;
 
 /// The plan of a picture or box.
@@ -19,12 +16,7 @@ pub(super) enum Drawing {
     Tile(Plan),
     Overview(Overview),
     Range(Visible),
-    /// A box of voxels, and the memory in which it is made: held for as long as this is.
-    Box(
-        Cutout,
-        BoxEncoding,
-        #[expect(dead_code, reason = "it is held")] Option<Arc<HeldMemory>>,
-    ),
+    Box(PlannedBox),
 }
 
 impl Drawing {
@@ -34,7 +26,7 @@ impl Drawing {
             Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(plan)),
             Drawing::Overview(plan) => Footprint::new(&plan.tiles),
             Drawing::Range(plan) => Footprint::new(&plan.tiles),
-            Drawing::Box(plan, ..) => Footprint::of_box(plan),
+            Drawing::Box(planned) => Footprint::of_box(&planned.plan),
         }
     }
 
@@ -43,27 +35,13 @@ impl Drawing {
         match self {
             Drawing::Tile(_) => Rendered::Tile,
             Drawing::Overview(_) => Rendered::Overview,
-            Drawing::Box(..) | Drawing::Range(_) => Rendered::Box,
+            Drawing::Box(_) | Drawing::Range(_) => Rendered::Box,
         }
     }
 
     /// Whether tiers keep it: only pictures.
     pub fn is_for_tiers(&self) -> bool {
         matches!(self, Drawing::Tile(_) | Drawing::Overview(_))
-    }
-
-    /// A box that is a stored chunk, if it can be sent as it is and is in memory: it needs no
-    /// render thread. Never blocks.
-    pub fn stored_chunk(&self, metrics: &Metrics, trace: Option<&Trace>) -> Option<Bytes> {
-        let Drawing::Box(plan, encoding, _) = self else {
-            return None;
-        };
-        let chunk = voltile_render::cached_box(plan, *encoding)?;
-        metrics.chunks_passed.inc();
-        if let Some(trace) = trace {
-            trace.set_outcome(Outcome::Passed);
-        }
-        Some(chunk)
     }
 
     /// Draws and encodes it, on a render thread.
@@ -76,8 +54,8 @@ impl Drawing {
                 // Numbers can always be written.
                 Ok(serde_json::to_vec(&range).unwrap_or_default())
             }
-            Drawing::Box(plan, encoding, _) => {
-                voltile_render::cutout(plan, *encoding, policy, scratch)
+            Drawing::Box(planned) => {
+                voltile_render::cutout(&planned.plan, planned.encoding, policy, scratch)
             }
         })
     }

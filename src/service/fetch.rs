@@ -61,11 +61,10 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        if let RequestSubject::Box(..) = identified.subject
-            && let Some(drawing) = identified.drawing()
-            && let Some(chunk) = drawing.stored_chunk(&self.metrics, Some(trace))
+        if let RequestSubject::Box(planned) = &identified.subject
+            && let Some(chunk) = planned.stored_chunk(&self.metrics, Some(trace))
         {
-            return Ok(Tile::new(key, chunk));
+            return Ok(chunk);
         }
         match self.cache.lookup(&key) {
             Lookup::Ready(tile) => {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use voltile_base::metrics::DatasetCounters;
+use voltile_base::flow::trace::{Outcome, Trace};
+use voltile_base::metrics::{DatasetCounters, Metrics};
 use voltile_base::tile::{Tile, TileKey};
 use voltile_render::plan::{BoxEncoding, Cutout};
 
@@ -41,9 +42,41 @@ pub(super) enum RequestSubject {
     Overview(ResolvedOverview),
     /// The range of the visible values.
     Range(ResolvedRange),
-    /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take
-    /// as much room as boxes.
-    Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<HeldMemory>>),
+    /// A box of voxels.
+    Box(PlannedBox),
+}
+
+/// A box of voxels that is to be made.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedBox {
+    key: TileKey,
+    pub plan: Arc<Cutout>,
+    pub encoding: BoxEncoding,
+    /// The memory in which it is made: held for as long as this is.
+    held: Option<Arc<HeldMemory>>,
+}
+
+impl PlannedBox {
+    /// A resolved box in an encoding.
+    pub fn new(resolved: &ResolvedBox, encoding: BoxEncoding) -> Self {
+        Self {
+            key: resolved.key(encoding),
+            plan: Arc::new(resolved.plan()),
+            encoding,
+            held: None,
+        }
+    }
+
+    /// The box, if it is a stored chunk that can be sent as it is and is in memory: it needs no
+    /// render thread. Never blocks.
+    pub fn stored_chunk(&self, metrics: &Metrics, trace: Option<&Trace>) -> Option<Tile> {
+        let chunk = voltile_render::cached_box(&self.plan, self.encoding)?;
+        metrics.chunks_passed.inc();
+        if let Some(trace) = trace {
+            trace.set_outcome(Outcome::Passed);
+        }
+        Some(Tile::new(self.key, chunk))
+    }
 }
 
 impl Identified {
@@ -53,7 +86,7 @@ impl Identified {
             RequestSubject::Tile(resolved) => resolved.key(),
             RequestSubject::Overview(overview) => overview.key(),
             RequestSubject::Range(visible) => visible.key(),
-            RequestSubject::Box(resolved, encoding, _) => resolved.key(*encoding),
+            RequestSubject::Box(planned) => planned.key,
         };
         Self {
             key,
@@ -81,8 +114,8 @@ impl Identified {
     /// before.
     #[must_use]
     pub fn holding(mut self, memory: Arc<HeldMemory>) -> Self {
-        if let RequestSubject::Box(.., held) = &mut self.subject {
-            *held = Some(memory);
+        if let RequestSubject::Box(planned) = &mut self.subject {
+            planned.held = Some(memory);
         }
         self
     }
@@ -96,24 +129,16 @@ impl Identified {
         if !footprint.is_some_and(|footprint| footprint.is_final()) {
             return CachePolicy::No;
         }
-        if matches!(self.subject, RequestSubject::Box(..)) || !self.origin.is_measured() {
+        if matches!(self.subject, RequestSubject::Box(_)) || !self.origin.is_measured() {
             return CachePolicy::AsConfigured;
         }
         CachePolicy::Revalidated
     }
 
     /// The plan and the encoding of a box of voxels; `None` for anything else.
-    pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
+    pub fn cutout(&self) -> Option<(&Cutout, BoxEncoding)> {
         match &self.subject {
-            RequestSubject::Box(resolved, encoding, _) => Some((resolved.plan(), *encoding)),
-            _ => None,
-        }
-    }
-
-    /// The encoding of a box of voxels; `None` for anything else.
-    pub fn encoding(&self) -> Option<BoxEncoding> {
-        match self.subject {
-            RequestSubject::Box(_, encoding, _) => Some(encoding),
+            RequestSubject::Box(planned) => Some((&planned.plan, planned.encoding)),
             _ => None,
         }
     }
@@ -130,9 +155,7 @@ impl Identified {
             RequestSubject::Tile(resolved) => Drawing::Tile(resolved.plan()),
             RequestSubject::Overview(overview) => Drawing::Overview(overview.plan()),
             RequestSubject::Range(visible) => Drawing::Range(visible.plan()),
-            RequestSubject::Box(resolved, encoding, held) => {
-                Drawing::Box(resolved.plan(), *encoding, held.clone())
-            }
+            RequestSubject::Box(planned) => Drawing::Box(planned.clone()),
         })
     }
 }

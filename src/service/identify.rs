@@ -16,7 +16,7 @@ use voltile_render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
-use super::identified::{Identified, RequestSubject};
+use super::identified::{Identified, PlannedBox, RequestSubject};
 use super::maker::in_words;
 use super::tile_service::TileService;
 use crate::catalog::{
@@ -162,12 +162,12 @@ impl TileService {
             );
         }
         let encoding = BoxEncoding::File(format);
-        if is_tiff && encoding.bytes(&resolved.plan()) > MAX_TIFF {
+        let planned = PlannedBox::new(&resolved, encoding);
+        if is_tiff && encoding.bytes(&planned.plan) > MAX_TIFF {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(TileError::TooLarge(problem.to_owned()));
         }
-        let subject = RequestSubject::Box(Box::new(resolved), encoding, None);
-        Ok(Identified::new(origin, subject))
+        Ok(Identified::new(origin, RequestSubject::Box(planned)))
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The
@@ -206,8 +206,8 @@ impl TileService {
         let (origin, (resolved, encoding)) = self
             .unchanged(catalog, token, resolved, |(resolved, _)| resolved.origin())
             .await?;
-        let subject = RequestSubject::Box(Box::new(resolved), encoding, None);
-        Ok(Identified::new(origin, subject))
+        let planned = PlannedBox::new(&resolved, encoding);
+        Ok(Identified::new(origin, RequestSubject::Box(planned)))
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

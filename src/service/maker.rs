@@ -19,6 +19,7 @@ use voltile_hdf5::volume::Yields;
 use voltile_hdf5::volume::hdf5::unread;
 
 use super::client::Demand;
+use super::drawing::Drawing;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::pool::{PendingWork, RenderPool};
@@ -122,9 +123,10 @@ impl TileMaker {
         }
         let place = in_words(work.origin.token());
         self.fetch(work.footprint.clone(), &place).await?;
-        let trace = work.policy.trace.as_deref();
-        let chunk = work.drawing.stored_chunk(&self.metrics, trace);
-        Ok(chunk.map(|chunk| Tile::new(work.key, chunk)))
+        let Drawing::Box(planned) = &work.drawing else {
+            return Ok(None);
+        };
+        Ok(planned.stored_chunk(&self.metrics, work.policy.trace.as_deref()))
     }
 }
 
