@@ -49,7 +49,7 @@ impl Dataset {
     }
 }
 
-/// Whether a level is along no axis coarser than the level after it.
+/// Whether the factors of a level do not exceed those of the next level along any axis.
 fn is_ordered(finer: &LevelView, coarser: &LevelView) -> bool {
     let is_finer = finer
         .factor

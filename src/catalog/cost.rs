@@ -1,5 +1,4 @@
-//! The cost of rendering tiles of a dataset: of one whole tile of each level and plane, with cold
-//! caches.
+//! The cost of rendering one whole tile of each level and plane of a dataset with cold caches.
 //!
 //! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
 //! with them, read from the stored level that it is derived from.

@@ -36,18 +36,19 @@ const BOXES_OF_A_SERIES: u64 = 2;
 const EDGE: u64 = 32;
 /// The maximum number of voxels in a box.
 const BOX_VOXELS: u64 = 1 << 16;
-/// How many of a thousand sampled voxels lie below the automatic window; as many lie above it.
+/// Out of 1,000 sampled voxels, this many lie below the automatic window, and this many above it.
 const PERMILLE: usize = 1;
 /// The percentiles computed, in permille.
 const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
-/// One in so many values lies below the central histogram; as many lie above it.
+/// One in this many values lies below the central histogram, and one above it.
 const TAIL: usize = 10_000;
 /// The bins of a histogram.
 const BINS: usize = 256;
 
-/// One of so many values must be undeclared fill for it to matter.
+/// Undeclared fill counts if at least one in this many values is fill.
 const SHARE_OF_FILL: usize = 100;
-/// How many times as far from all other values undeclared fill is as these span.
+/// A value counts as undeclared fill if it lies at least this many times the data's range away from
+/// the data.
 const FILL_DISTANCE: f64 = 10.0;
 /// The maximum number of undeclared fill values that are found together at either end of the
 /// sample.
@@ -55,7 +56,7 @@ const MAX_FILLS: usize = 3;
 /// One in this many time points is left out if it is far brighter or darker than all others.
 const TIMES_PER_FLASH: usize = 5;
 
-/// A smaller part of the range of 8-bit data is stretched.
+/// 8-bit data that span less than this are stretched to the full range.
 const QUARTER: f64 = 255.0 / 4.0;
 
 /// The statistics of a channel's sample.
@@ -68,7 +69,8 @@ pub struct Survey {
     pub percentiles: Vec<Percentile>,
     /// The histogram of the finite values; absent if there are none.
     pub histogram: Option<Histogram>,
-    /// The histogram of the values without those beyond `TAIL`; absent if it is the same.
+    /// The histogram without the least and the greatest of every `TAIL` values; absent if it is the
+    /// same.
     pub central: Option<Histogram>,
 }
 

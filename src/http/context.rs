@@ -109,7 +109,7 @@ impl<'r> Context<'r> {
         )
     }
 
-    /// The response, or the error as one. The pause after a request can be used for other work.
+    /// The response, or the response that tells of an error. Idle threads may use the pause after it.
     pub fn response(&self, found: Result<HttpResponse, TileError>) -> HttpResponse {
         self.site.service.use_pause();
         found.unwrap_or_else(|error| problem::response(&error))

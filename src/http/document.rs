@@ -25,8 +25,8 @@ use crate::service::{HeldMemory, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
-/// How many documents are built at the same time, each on a thread of its own; the same number
-/// again of documents that read files.
+/// The maximum number of documents that are built at once, each on a thread of its own. Documents
+/// that read files are counted separately, up to the same number.
 const MAX_BUILT: usize = 2;
 
 /// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of

@@ -43,7 +43,7 @@ pub enum Map {
     Magma,
     /// Black, blue, cyan, white: `Cyan Hot` of ImageJ.
     CyanHot,
-    /// Blue, light grey, red: for values on both sides of one in the middle. That of matplotlib.
+    /// Blue, light grey, red, as in matplotlib: for values below and above a middle value.
     CoolWarm,
 }
 

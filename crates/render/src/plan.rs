@@ -11,7 +11,7 @@ use voltile_hdf5::volume::{Missing, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
 const MAX_DIRECTORY: u64 = 256;
-/// The length of a channel's look-up table, in [`MAX_DIRECTORY`].
+/// The length of a channel's look-up table, in units of [`MAX_DIRECTORY`].
 const TABLE: u64 = 4;
 
 /// One tile to render.

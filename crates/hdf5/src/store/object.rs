@@ -77,7 +77,7 @@ impl Object {
     }
 
     /// Copies metadata; returns how many bytes the object has from `position` on, at most the
-    /// buffer's length. MetadataBlocks the calling thread while what is missing is fetched.
+    /// buffer's length. Blocks the calling thread while what is missing is fetched.
     pub(crate) fn read_metadata(
         self: &Arc<Self>,
         into: &mut [u8],
