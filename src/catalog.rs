@@ -52,7 +52,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
 use crate::catalog::access::{AccessRules, Grants};
-use crate::config;
+use crate::config::{self, DatasetSettings};
 
 pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
@@ -60,7 +60,7 @@ pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, ImageAxes, Multiscale, ZarrImage};
 pub use names::{Column, Labels, Names, NoNames};
-pub use open::{OpenedCatalog, ReopenedDataset, tell};
+pub use open::{OpenedCatalog, OpenedDataset, OpeningOutcome, RunTrials, Verdict, tell};
 pub use origin::Origin;
 pub use overview::ResolvedOverview;
 pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
@@ -147,18 +147,17 @@ impl From<&config::Render> for CatalogLimits {
 pub struct Dataset {
     /// The token.
     pub token: Name,
-    /// The settings of the dataset that decide about pixels.
+    /// The settings that it was opened with.
+    pub settings: Arc<DatasetSettings>,
+    /// Of these, the settings that decide about pixels.
     pub style: DatasetStyle,
     /// Whether a file of it may grow: it is served as of the last time that was opened.
     pub growing: bool,
     /// Whether a file of it is being written now: it is marked so and has changed lately, or it is
     /// configured.
     pub live: bool,
-    /// The path of its file's folder below a served folder, if the file was found there.
-    pub found_in: Option<PathBuf>,
-    /// The folder of its file without symbolic links, and the path of that folder below the folder
-    /// of the configuration.
-    home: (PathBuf, PathBuf),
+    /// The folder of its file without symbolic links.
+    folder: PathBuf,
     /// Its file; `None` if each channel has its own.
     file: Option<OpenFile>,
     /// The layouts recognised in its files.
@@ -260,9 +259,9 @@ impl Dataset {
     /// configuration or a served folder; `None` of a file that does not lie in the folder of the
     /// dataset's own file.
     pub fn public_path(&self, file: &Location) -> Option<PathBuf> {
-        let (folder, path) = &self.home;
-        let path = self.found_in.as_ref().unwrap_or(path);
-        Some(path.join(file.named().strip_prefix(folder).ok()?))
+        let settings = &self.settings;
+        let path = settings.found_in.as_ref().unwrap_or(&settings.below);
+        Some(path.join(file.named().strip_prefix(&self.folder).ok()?))
     }
 
     /// Whether a channel of it lies in a store, so that each read is a request.
@@ -407,12 +406,34 @@ impl Catalog {
         &self.closed
     }
 
-    /// A copy of the catalogue in which `dataset` replaces the one with the same token.
-    pub fn with(&self, dataset: Arc<Dataset>) -> Self {
+    /// A copy of the catalogue after these datasets were opened.
+    pub fn with<'a>(&self, opened: impl IntoIterator<Item = &'a OpenedDataset>) -> Self {
         let mut datasets = self.datasets.clone();
         let mut closed = self.closed.clone();
-        closed.remove(&dataset.token);
-        datasets.insert(dataset.token.clone(), dataset);
+        for opened in opened {
+            let token = &opened.dataset.token;
+            if matches!(
+                opened.outcome,
+                OpeningOutcome::Kept | OpeningOutcome::Faulty
+            ) {
+                continue;
+            }
+            datasets.remove(token);
+            closed.remove(token);
+            if opened.outcome == OpeningOutcome::Open {
+                let has_same_limits = opened.dataset.limits == self.limits;
+                let dataset = if has_same_limits {
+                    Arc::clone(&opened.dataset)
+                } else {
+                    Arc::new(opened.dataset.within(self.limits))
+                };
+                datasets.insert(token.clone(), dataset);
+            } else if let Some(fault) = opened.faults.first()
+                && opened.outcome == OpeningOutcome::Unreachable
+            {
+                closed.insert(token.clone(), Closed::Unreachable(fault.problem.clone()));
+            }
+        }
         self.with_datasets(datasets, closed)
     }
 
@@ -443,19 +464,6 @@ impl Catalog {
             generation: before.generation + 1,
             ..self
         }
-    }
-
-    /// Takes the datasets that wait to be opened from `before` if they have been opened there, with
-    /// the same settings.
-    pub fn taking(mut self, before: &Self, is_same: impl Fn(&Name) -> bool) -> Self {
-        let is_alike = self.style == before.style && self.limits == before.limits;
-        for (token, dataset) in before.datasets.iter().filter(|_| is_alike) {
-            if self.closed.get(token) == Some(&Closed::Waiting) && is_same(token) {
-                self.closed.remove(token);
-                self.datasets.insert(token.clone(), Arc::clone(dataset));
-            }
-        }
-        self
     }
 
     /// The rules by which datasets are protected.

@@ -26,7 +26,8 @@
 //!              · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
 //!              timeouts · TLS, Unix sockets, sockets of the service manager
 //! 4  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render queue ·
-//!              reloading, reopening changed files, trials of new ones · verifying chunks while idle · prefetching
+//!              the reconciler: opens, reopens and closes datasets until they are what the settings ask for · verifying chunks
+//!              while idle · prefetching
 //! 3  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what ·
 //!              names of labels
 //! 2  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files
@@ -89,8 +90,9 @@
 //!   clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
 //! - **No file is opened before a child process has opened it and survived**, unless `files.trial =
-//!   "off"`: files exist that crash libhdf5. The command line runs the trials (`cli::probe`,
-//!   [`catalog::Trial`]); programs that use this library directly open files without one.
+//!   "off"`: files exist that crash libhdf5. [`catalog::Catalog::open_each`] waits for the trials,
+//!   which the command line runs (`cli::probe`, [`catalog::Trial`]); programs that use this library
+//!   directly open files without one.
 //! - **Errors are not cached**, and a flight that panics frees its key.
 //! - **A cache directory may be shared**: several processes use it, people copy and remove what is
 //!   in it, and a killed process leaves a tile there whole or not at all. Entries are checked when

@@ -62,6 +62,7 @@ impl Catalog {
         DatasetDescription {
             token: dataset.token.to_string(),
             folder: dataset
+                .settings
                 .found_in
                 .as_ref()
                 .map(|folder| folder.display().to_string()),

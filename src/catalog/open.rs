@@ -5,11 +5,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use voltile_base::description::Recognised;
 use voltile_base::flow::activity::Activity;
-use voltile_base::geometry::{Scaling, Transforms};
+use voltile_base::geometry::Transforms;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::notice::{Notice, Severity};
@@ -25,11 +27,11 @@ use super::levels::ChannelLevels;
 use super::names::{Names, Tables};
 use super::sidecar::{LevelSearch, Sidecars};
 use super::{
-    Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, first_channel, growing,
-    is_written,
+    Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, Trial, first_channel,
+    growing, is_written,
 };
 use crate::catalog::access::{AccessRules, Grants};
-use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
+use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::layout::{self, FoundChannel, Given, Rank};
 
 /// A catalogue, and the problems found while opening it.
@@ -41,8 +43,7 @@ pub struct OpenedCatalog {
     pub faults: Vec<Fault>,
     /// The notices about the datasets that were opened, by the key of the dataset or the channel.
     pub notices: Vec<(Severity, Fault)>,
-    /// Datasets that could not be opened, although the rest is served: they were found in a folder,
-    /// or have changed since they were opened and are kept as they were.
+    /// Datasets found in a folder that could not be opened, although the rest is served.
     pub unopened: Vec<(Name, Fault)>,
     /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
     pub unreachable: Vec<Fault>,
@@ -50,108 +51,271 @@ pub struct OpenedCatalog {
     pub warnings: Vec<String>,
 }
 
-impl Catalog {
-    /// Opens everything that the settings name. `activity` lets the volumes yield to busy render
-    /// threads.
-    pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> OpenedCatalog {
-        let files = Files::new(Store::new(None, metrics.stores.clone(), None));
-        Self::open_among(files, settings, BTreeSet::new(), metrics, activity)
+/// A dataset, and the problems found while opening it.
+#[derive(Debug)]
+pub struct OpenedDataset {
+    /// The dataset, with all channels that could be opened.
+    pub dataset: Arc<Dataset>,
+    /// The open dataset with its token at that time.
+    pub before: Option<Arc<Dataset>>,
+    /// The consequence for the catalogue.
+    pub outcome: OpeningOutcome,
+    /// Everything that could not be opened.
+    pub faults: Vec<Fault>,
+}
+
+/// The consequence of opening a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpeningOutcome {
+    /// It has no faults, and is served.
+    Open,
+    /// Its previous generation, which has the same settings, is kept.
+    Kept,
+    /// It is closed until its store answers.
+    Unreachable,
+    /// It was found in a folder, and is left out.
+    LeftOut,
+    /// The settings cannot be served.
+    Faulty,
+}
+
+/// The end of a trial: the file, and the reason if it must not be opened in this process.
+pub type Verdict = (Location, Option<String>);
+
+/// Starts to try files in child processes; the receiver gets a verdict for each trial.
+pub type RunTrials = dyn Fn(config::Files, Vec<Trial>) -> Receiver<Verdict> + Send + Sync;
+
+/// Accepts all files.
+pub(super) fn accept(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdict> {
+    let (sender, verdicts) = channel();
+    for trial in trials {
+        // The receiver is there.
+        let _ = sender.send((trial.file, None));
+    }
+    verdicts
+}
+
+/// The trials that have been started.
+struct RunningTrials {
+    verdicts: Receiver<Verdict>,
+    /// The number of trials of each file that have not ended.
+    rest: BTreeMap<Location, usize>,
+    /// The files that must not be opened, with the reason.
+    refused: Vec<(Location, String)>,
+}
+
+impl RunningTrials {
+    fn start(run_trials: &RunTrials, files: config::Files, trials: Vec<Trial>) -> Self {
+        let mut rest = BTreeMap::new();
+        for trial in &trials {
+            *rest.entry(trial.file.clone()).or_default() += 1;
+        }
+        Self {
+            verdicts: run_trials(files, trials),
+            rest,
+            refused: Vec::new(),
+        }
     }
 
-    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`. The
-    /// datasets `waiting` are not opened yet.
-    pub fn open_among(
+    /// Whether no trial of a dataset's files goes on.
+    fn have_ended(&self, wanted: &DatasetSettings) -> bool {
+        wanted.files().all(|file| !self.rest.contains_key(file))
+    }
+
+    /// Waits until a trial ends, at most for `patience`; false if none has.
+    fn wait(&mut self, patience: Option<Duration>) -> bool {
+        if self.rest.is_empty() {
+            return false;
+        }
+        let verdict = match patience {
+            Some(patience) => self.verdicts.recv_timeout(patience),
+            None => self.verdicts.recv().map_err(RecvTimeoutError::from),
+        };
+        match verdict {
+            Ok((file, why)) => {
+                if let Some(count) = self.rest.remove(&file).filter(|count| *count > 1) {
+                    self.rest.insert(file.clone(), count - 1);
+                }
+                self.refused.extend(why.map(|why| (file, why)));
+                true
+            }
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => {
+                let rest = std::mem::take(&mut self.rest).into_keys();
+                let why = "its trial ended without a result";
+                self.refused.extend(rest.map(|file| (file, why.to_owned())));
+                true
+            }
+        }
+    }
+}
+
+impl Catalog {
+    /// Opens everything that the settings name, without trials. `activity` lets the volumes yield to
+    /// busy render threads.
+    pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> OpenedCatalog {
+        let files = Files::new(Store::new(None, metrics.stores.clone(), None));
+        let waiting = BTreeSet::new();
+        Self::open_tried(files, settings, waiting, &accept, metrics, activity)
+    }
+
+    /// Opens everything that the settings name, after its trials, except for the datasets `waiting`,
+    /// which are to be opened later.
+    pub fn open_tried(
         files: Files,
         settings: &Settings,
         waiting: BTreeSet<Name>,
+        run_trials: &RunTrials,
         metrics: &Metrics,
         activity: &Activity,
     ) -> OpenedCatalog {
+        let empty = Self::empty(files, settings, metrics, activity);
+        let mut tokens: Vec<Name> = settings.datasets.keys().cloned().collect();
+        tokens.retain(|token| !waiting.contains(token));
+        let opened = empty.open_all(settings, tokens, run_trials);
+        let rules = AccessRules::open(&settings.access);
+        let mut catalog = empty.following(settings, rules.access).with(&opened);
+        let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
+        catalog.closed.extend(waiting);
+        let mut faults = Vec::new();
+        let mut notices = Vec::new();
+        let mut unopened = Vec::new();
+        let mut unreachable = Vec::new();
+        for opened in opened {
+            let token = &opened.dataset.token;
+            notices.extend(opened.dataset.logged_notices());
+            match opened.outcome {
+                OpeningOutcome::Unreachable => unreachable.extend(opened.faults),
+                OpeningOutcome::LeftOut => {
+                    unopened.extend(opened.faults.into_iter().map(|it| (token.clone(), it)));
+                }
+                OpeningOutcome::Open | OpeningOutcome::Kept | OpeningOutcome::Faulty => {
+                    faults.extend(opened.faults);
+                    catalog.datasets.insert(token.clone(), opened.dataset);
+                }
+            }
+        }
+        faults.extend(rules.faults);
+        let mut warnings = rules.warnings;
+        warnings.extend(catalog.unknown_names());
+        OpenedCatalog {
+            catalog,
+            faults,
+            notices,
+            unopened,
+            unreachable,
+            warnings,
+        }
+    }
+
+    /// A catalogue without datasets.
+    fn empty(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Self {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
-        let chunks = chunks.verifying(settings.render.verify);
         let files = match settings.files.identity {
             IdentityRule::File => files,
             IdentityRule::Content => {
                 files.identified_by(Digests::new(settings.cache.directory.clone()))
             }
         };
-        let tables = Tables::new(settings.render.boxes, metrics.names_bytes.clone());
-        let stores = Stores {
-            files: Arc::new(files),
-            chunks,
-            tables,
-        };
-        let opening = CatalogOpening::with(stores, CatalogLimits::from(&settings.render));
-        opening.catalog(settings, waiting, |opening, token, dataset| {
-            opening.dataset(token, dataset).map(Arc::new)
-        })
+        Self {
+            datasets: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            limits: CatalogLimits::from(&settings.render),
+            style: settings.render.style,
+            stores: Stores {
+                files: Arc::new(files),
+                chunks: chunks.verifying(settings.render.verify),
+                tables: Tables::new(settings.render.boxes, metrics.names_bytes.clone()),
+            },
+            access: AccessRules::default(),
+            names_versions: settings.server.immutable,
+            generation: 0,
+            views: Mutex::default(),
+        }
     }
 
-    /// The tokens of the datasets that must be opened to serve `settings`: all datasets with other
-    /// settings than `before`, or with changed files. Growing datasets are reopened by themselves.
-    /// Accesses the file system for every file.
-    pub fn to_open(&self, settings: &Settings, before: &Settings) -> Vec<Name> {
-        let mut changed = Vec::new();
-        for (token, wanted) in &settings.datasets {
-            let is_current = self
-                .dataset(token)
-                .is_some_and(|dataset| dataset.growing || !dataset.find_change());
-            if !is_current || before.datasets.get(token) != Some(wanted) {
-                changed.push(token.clone());
+    /// This catalogue with other settings, without the datasets that they do not name.
+    pub fn following(&self, settings: &Settings, access: AccessRules) -> Self {
+        let mut next = Self {
+            limits: CatalogLimits::from(&settings.render),
+            style: settings.render.style,
+            access,
+            names_versions: settings.server.immutable,
+            ..self.with(&[])
+        };
+        next.datasets
+            .retain(|token, _| settings.datasets.contains_key(token));
+        next.closed
+            .retain(|token, _| settings.datasets.contains_key(token));
+        // The facts that a dataset has derived, such as its version, depend on both.
+        if self.style != next.style || self.limits != next.limits {
+            for dataset in next.datasets.values_mut() {
+                *dataset = Arc::new(dataset.within(next.limits));
             }
         }
-        changed
+        next
     }
 
-    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, keeps
-    /// all other datasets, and does not open the datasets `waiting` yet. Files in `refused` must
-    /// not be opened.
-    ///
-    /// A dataset whose files have changed is kept as it was if it cannot be opened again and its
-    /// settings are the same.
-    pub fn reload(
+    /// Opens these datasets of the settings when the trials of all have ended.
+    pub fn open_all(
         &self,
         settings: &Settings,
-        before: &Settings,
-        to_open: &[Name],
-        waiting: BTreeSet<Name>,
-        refused: Vec<(Location, String)>,
-    ) -> OpenedCatalog {
-        let files = to_open
-            .iter()
-            .filter_map(|token| settings.datasets.get(token))
-            .flat_map(DatasetSettings::files);
-        let files: Vec<Location> = files.filter_map(|file| file.resolved().ok()).collect();
-        self.stores.files.forget(&files);
-        self.stores.files.refuse(refused);
-        let limits = CatalogLimits::from(&settings.render);
-        // The facts that a dataset has derived, such as its version, depend on both.
-        let has_same_style = self.style == settings.render.style;
-        let opening = CatalogOpening::with(self.stores.clone(), limits);
-        opening.catalog(settings, waiting, |opening, token, wanted| {
-            let Some(known) = self.dataset(token) else {
-                return opening.dataset(token, wanted).map(Arc::new);
+        tokens: Vec<Name>,
+        run_trials: &RunTrials,
+    ) -> Vec<OpenedDataset> {
+        let mut all = Vec::new();
+        self.open_each(settings, tokens, run_trials, Duration::MAX, |opened| {
+            all.extend(opened);
+        });
+        all
+    }
+
+    /// Opens these datasets of the settings, each when the trials of its files have ended, and calls
+    /// `note` with those that were opened together. A dataset waits for the trials of others as
+    /// long as one of them ends every `patience`.
+    ///
+    /// A dataset that is open with the same settings becomes its next generation: channels whose
+    /// files have not changed are kept with their samples, and it is a fault if a channel that was
+    /// served cannot be.
+    pub fn open_each(
+        &self,
+        settings: &Settings,
+        tokens: Vec<Name>,
+        run_trials: &RunTrials,
+        patience: Duration,
+        mut note: impl FnMut(Vec<OpenedDataset>),
+    ) {
+        let mut wanted: Vec<(Name, &DatasetSettings)> = Vec::new();
+        for token in tokens {
+            wanted.extend(settings.datasets.get(&token).map(|of_it| (token, of_it)));
+        }
+        let trials = Trial::all(wanted.iter().map(|(_, wanted)| *wanted));
+        let mut trials = RunningTrials::start(run_trials, settings.files, trials);
+        let mut is_one_ready = false;
+        while !wanted.is_empty() {
+            is_one_ready =
+                is_one_ready || wanted.iter().any(|(_, wanted)| trials.have_ended(wanted));
+            if trials.wait(is_one_ready.then_some(patience)) {
+                continue;
+            }
+            is_one_ready = false;
+            let ready = wanted.extract_if(.., |(_, wanted)| trials.have_ended(wanted));
+            let ready: Vec<_> = ready.collect();
+            let mut opening = CatalogOpening {
+                catalog: self,
+                limits: CatalogLimits::from(&settings.render),
+                sidecars: Sidecars::default(),
+                _kept: self.stores.files.keep_open(),
             };
-            if to_open.contains(token) {
-                if before.datasets.get(token) != Some(wanted) {
-                    return opening.dataset(token, wanted).map(Arc::new);
-                }
-                if let Some(dataset) = opening.again_if_whole(known, wanted) {
-                    return Some(Arc::new(dataset));
-                }
-            }
-            if has_same_style && known.limits == limits {
-                Some(Arc::clone(known))
-            } else {
-                Some(Arc::new(known.within(limits)))
-            }
-        })
+            note(opening.datasets(&ready, &trials.refused));
+        }
+        self.stores.files.save_metadata();
     }
 
     /// A warning for each name in the access rules that no dataset has, and for each public dataset
     /// whose token is a protected one with a number appended or a folder before it, such as
     /// `brain_2` and `run1.brain`.
-    fn unknown_names(&self) -> Vec<String> {
+    pub fn unknown_names(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let unknown = self.access.unknown_names(|name| {
             let mut tokens = self.datasets.keys().chain(self.closed.keys());
@@ -175,23 +339,30 @@ impl Catalog {
         }
         warnings
     }
+}
 
-    /// Reopens one dataset from the current files. Channels whose files have not changed are kept
-    /// with their samples.
-    pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> ReopenedDataset {
-        let mut opening = CatalogOpening::with(self.stores.clone(), self.limits);
-        let dataset = match self.dataset(token) {
-            Some(known) => opening.again(known, settings),
-            None => opening.dataset(token, settings),
-        };
-        let mut faults = opening.faults;
-        faults.extend(opening.unopened.into_iter().map(|(_, fault)| fault));
-        faults.extend(opening.unreachable.into_values().flatten());
-        ReopenedDataset {
-            dataset: dataset.map(Arc::new),
-            faults,
-            notices: opening.notices,
+impl Dataset {
+    /// The notices about it for the log, by the key of the dataset or the channel.
+    pub fn logged_notices(&self) -> Vec<(Severity, Fault)> {
+        let dataset_key = format!("datasets.{}", self.token);
+        let mut logged = Vec::new();
+        for notice in &self.notices {
+            let about = &notice.about;
+            let mut key = dataset_key.clone();
+            let mut problem = notice.text.clone();
+            if self.channels.keys().any(|name| name.as_str() == about) {
+                key = format!("{dataset_key}.channels.{about}");
+            } else if about != self.token.as_str() {
+                problem = format!("{about}: {problem}");
+            }
+            logged.push((notice.severity, Fault { key, problem }));
         }
+        if self.growing && !self.live {
+            let problem = LEFT_OPEN.to_owned();
+            let key = dataset_key;
+            logged.push((Severity::Warning, Fault { key, problem }));
+        }
+        logged
     }
 }
 
@@ -229,174 +400,116 @@ fn without_number(name: &str) -> Option<Name> {
     Name::new(base).ok().filter(|_| is_number)
 }
 
-/// The next generation of a dataset.
-#[derive(Debug)]
-pub struct ReopenedDataset {
-    /// The dataset, with all channels that could be opened; `None` if it could not be opened at
-    /// all.
-    pub dataset: Option<Arc<Dataset>>,
-    /// Everything that could not be opened.
-    pub faults: Vec<Fault>,
-    /// The notices about it, as in [`OpenedCatalog::notices`].
-    pub notices: Vec<(Severity, Fault)>,
-}
-
-/// State while a catalogue is being opened.
-struct CatalogOpening {
-    stores: Stores,
+/// Opens datasets for a catalogue, which may have their previous generations.
+struct CatalogOpening<'a> {
+    catalog: &'a Catalog,
     limits: CatalogLimits,
     sidecars: Sidecars,
-    faults: Vec<Fault>,
-    /// The notices about the dataset that is being opened.
-    noticed: Vec<Notice>,
-    notices: Vec<(Severity, Fault)>,
-    unopened: Vec<(Name, Fault)>,
-    unreachable: BTreeMap<Name, Vec<Fault>>,
-    /// Discovered channels that cannot be served.
-    left_out: Vec<(Name, Fault)>,
     _kept: Arc<Kept>,
 }
 
-impl CatalogOpening {
-    fn with(stores: Stores, limits: CatalogLimits) -> Self {
-        Self {
-            _kept: stores.files.keep_open(),
+impl CatalogOpening<'_> {
+    /// Opens datasets whose files have been tried. Their files are opened again, changed or not, and
+    /// must not be opened at all if they are `refused`.
+    fn datasets(
+        &mut self,
+        wanted: &[(Name, &DatasetSettings)],
+        refused: &[(Location, String)],
+    ) -> Vec<OpenedDataset> {
+        let files = &self.catalog.stores.files;
+        let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
+        let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
+        let known = wanted
+            .iter()
+            .filter_map(|(token, _)| self.catalog.dataset(token));
+        let channels = known.flat_map(|known| known.channels.values());
+        let before = channels.flat_map(|channel| channel.watch.files());
+        files.forget(named.iter().chain(before.map(FileIdentity::location)));
+        files.refuse(refused.iter().cloned());
+        wanted
+            .iter()
+            .map(|(token, wanted)| self.dataset(token, wanted))
+            .collect()
+    }
+
+    fn dataset(&mut self, token: &Name, wanted: &DatasetSettings) -> OpenedDataset {
+        let stores = &self.catalog.stores;
+        let mut opening = DatasetOpening {
+            token,
+            settings: wanted,
             stores,
-            limits,
-            sidecars: Sidecars::default(),
+            sidecars: &mut self.sidecars,
             faults: Vec::new(),
-            noticed: Vec::new(),
             notices: Vec::new(),
-            unopened: Vec::new(),
-            unreachable: BTreeMap::new(),
             left_out: Vec::new(),
-        }
-    }
-
-    /// A catalogue of the datasets that `open` returns; it is not called with the datasets
-    /// `waiting`.
-    fn catalog(
-        mut self,
-        settings: &Settings,
-        waiting: BTreeSet<Name>,
-        open: impl Fn(&mut Self, &Name, &DatasetSettings) -> Option<Arc<Dataset>>,
-    ) -> OpenedCatalog {
-        let mut datasets = BTreeMap::new();
-        for (token, wanted) in &settings.datasets {
-            if !waiting.contains(token)
-                && let Some(dataset) = open(&mut self, token, wanted)
-            {
-                datasets.insert(token.clone(), dataset);
-            }
-        }
-        let mut closed = BTreeMap::new();
-        for (token, faults) in &self.unreachable {
-            if let Some(fault) = faults.first() {
-                let closed_by = Closed::Unreachable(fault.problem.clone());
-                closed.insert(token.clone(), closed_by);
-            }
-        }
-        closed.extend(waiting.into_iter().map(|token| (token, Closed::Waiting)));
-        let opened = AccessRules::open(&settings.access);
-        let mut warnings = opened.warnings;
-        self.faults.extend(opened.faults);
-        let catalog = Catalog {
-            datasets,
-            closed,
-            limits: self.limits,
-            style: settings.render.style,
-            stores: self.stores,
-            access: opened.access,
-            names_versions: settings.server.immutable,
-            generation: 0,
-            views: Mutex::default(),
         };
-        warnings.extend(catalog.unknown_names());
-        let left_open = catalog
-            .datasets()
-            .filter(|dataset| dataset.growing && !dataset.live);
-        warnings.extend(left_open.map(left_open_warning));
-        catalog.stores.files.save_metadata();
-        OpenedCatalog {
-            catalog,
-            faults: self.faults,
-            notices: self.notices,
-            unopened: self.unopened,
-            unreachable: self.unreachable.into_values().flatten().collect(),
-            warnings,
+        let before = self.catalog.dataset(token);
+        let known = before.filter(|known| *known.settings == *wanted);
+        let dataset = opening.open(known, self.limits);
+        let faults = opening.faults;
+        // A file that its trial has refused need not be asked for.
+        let is_refused = wanted.files().any(|file| stores.files.is_refused(file));
+        let outcome = if faults.is_empty() {
+            OpeningOutcome::Open
+        } else if known.is_some() {
+            OpeningOutcome::Kept
+        } else if !is_refused && wanted.is_unreachable(stores.files.store()) {
+            OpeningOutcome::Unreachable
+        } else if wanted.found_in.is_some() {
+            OpeningOutcome::LeftOut
+        } else {
+            OpeningOutcome::Faulty
+        };
+        OpenedDataset {
+            dataset: Arc::new(dataset),
+            before: before.cloned(),
+            outcome,
+            faults,
         }
     }
+}
 
-    /// The next generation of a dataset; `None` if there is any fault, so that it must be kept as
-    /// it was. Faults become reasons why it was not opened.
-    fn again_if_whole(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
-        let token = &known.token;
-        let before = self.faults.len();
-        let opened = self.again(known, settings);
-        let mut problems = self.faults.split_off(before);
-        problems.extend(self.unreachable.remove(token).into_iter().flatten());
-        let is_whole = problems.is_empty();
-        let problems = problems.into_iter().map(|fault| (token.clone(), fault));
-        self.unopened.extend(problems);
-        opened.filter(|_| is_whole)
+/// State while a dataset is being opened.
+struct DatasetOpening<'a> {
+    token: &'a Name,
+    settings: &'a DatasetSettings,
+    stores: &'a Stores,
+    sidecars: &'a mut Sidecars,
+    faults: Vec<Fault>,
+    notices: Vec<Notice>,
+    /// Discovered channels that cannot be served.
+    left_out: Vec<(Name, Fault)>,
+}
+
+impl DatasetOpening<'_> {
+    /// The dataset, with all channels that can be opened.
+    fn open(&mut self, known: Option<&Arc<Dataset>>, limits: CatalogLimits) -> Dataset {
+        let mut dataset = self.whole(limits);
+        if self.settings.found_in.is_some() && self.faults.is_empty() {
+            self.refuse_incomplete(&dataset);
+        }
+        if let Some(known) = known {
+            self.keep_unchanged(&mut dataset, known);
+        }
+        dataset
     }
 
-    /// The next generation of a dataset. Channels whose files have not changed are kept with their
-    /// samples; a channel that was served and is now left out is a fault.
-    fn again(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
-        let before = known
-            .channels
-            .values()
-            .flat_map(|channel| channel.watch.files());
-        self.stores.files.forget(before.map(FileIdentity::location));
-        let others = std::mem::take(&mut self.left_out);
-        let mut dataset = self.dataset(&known.token, settings);
-        let is_live = dataset.as_ref().is_some_and(|dataset| dataset.live);
-        for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
+    /// Keeps the channels whose files have not changed, with their samples. A channel that was
+    /// served and is now left out is a fault.
+    fn keep_unchanged(&mut self, dataset: &mut Dataset, known: &Dataset) {
+        for (name, channel) in &mut dataset.channels {
             let Some(before) = known.channels.get(name) else {
                 continue;
             };
             if before.fingerprint == channel.fingerprint && !before.has_changed() {
                 *channel = Arc::clone(before);
-            } else if is_live {
+            } else if dataset.live {
                 channel.sample_like(before);
             }
         }
-        let left_out = std::mem::replace(&mut self.left_out, others);
-        let served = left_out
-            .into_iter()
-            .filter(|(name, _)| known.channels.contains_key(name));
+        let left_out = std::mem::take(&mut self.left_out).into_iter();
+        let served = left_out.filter(|(name, _)| known.channels.contains_key(name));
         self.faults.extend(served.map(|(_, fault)| fault));
-        dataset
-    }
-
-    /// A dataset, with all channels that can be opened; `None` if it has a fault, and is optional
-    /// or in a store that does not answer.
-    fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Option<Dataset> {
-        let before = self.faults.len();
-        let dataset = self.whole_dataset(token, settings);
-        if settings.found_in.is_some() && self.faults.len() == before {
-            self.refuse_incomplete(&dataset);
-        }
-        if self.faults.len() == before {
-            return Some(dataset);
-        }
-        // A file that its trial has refused need not be asked for.
-        let is_refused = settings
-            .files()
-            .any(|file| self.stores.files.is_refused(file));
-        if !is_refused && settings.is_unreachable(self.stores.files.store()) {
-            self.unreachable
-                .insert(token.clone(), self.faults.split_off(before));
-            return None;
-        }
-        if settings.found_in.is_none() {
-            return Some(dataset);
-        }
-        let faults = self.faults.drain(before..);
-        self.unopened
-            .extend(faults.map(|fault| (token.clone(), fault)));
-        None
     }
 
     /// Makes it a fault if the end of a file is missing and was written lately: the file is being
@@ -412,13 +525,14 @@ impl CatalogOpening {
                     "{}: {what}; it is tried again when it has changed",
                     file.location()
                 );
-                return self.fault(&format!("datasets.{}.file", dataset.token), problem);
+                return self.fault(".file", problem);
             }
         }
     }
 
-    fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
-        let key = format!("datasets.{token}");
+    /// The dataset as its files are now.
+    fn whole(&mut self, limits: CatalogLimits) -> Dataset {
+        let settings = self.settings;
         let opener = self
             .stores
             .opener(settings.allow_external, settings.growing);
@@ -426,37 +540,32 @@ impl CatalogOpening {
             access: settings.access,
             ..opener
         };
-        let file = settings
-            .file
-            .as_ref()
-            .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
+        let named = settings.file.as_ref();
+        let file = named.and_then(|file| self.file(&opener, file, ".file"));
         file.iter().for_each(OpenFile::keep_datasets);
-        let (channels, layouts) = self.channels(&key, &opener, file.as_ref(), settings);
+        let (channels, layouts) = self.channels(&opener, file.as_ref());
         file.iter().for_each(OpenFile::forget_datasets);
-        if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
+        if channels.is_empty() && self.faults.is_empty() {
             self.fault(
-                &key,
+                "",
                 "none of its channels can be served; see the notices".to_owned(),
             );
         }
-        self.note_truncation(&key, file.as_ref(), &channels);
+        self.note_truncation(file.as_ref(), &channels);
         Dataset {
-            token: token.clone(),
-            style: settings.style,
+            token: self.token.clone(),
             growing: settings.growing == Some(true) || growing(&channels).next().is_some(),
             live: settings.growing == Some(true) || is_written(&channels),
-            found_in: settings.found_in.clone(),
-            home: (
-                folder(file.as_ref(), &channels).unwrap_or_default(),
-                settings.below.clone(),
-            ),
+            settings: Arc::new(settings.clone()),
+            style: settings.style,
+            folder: folder(file.as_ref(), &channels).unwrap_or_default(),
             file,
             layouts,
-            notices: self.told(token, &channels),
+            notices: self.public_notices(&channels),
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
-            counters: self.stores.chunks.metrics().datasets.counters(token),
-            limits: self.limits,
+            counters: self.stores.chunks.metrics().datasets.counters(self.token),
+            limits,
             derived: DerivedFacts::default(),
         }
     }
@@ -464,21 +573,20 @@ impl CatalogOpening {
     /// The channels of a dataset, and the layouts recognised in its file.
     fn channels(
         &mut self,
-        key: &str,
         opener: &Opener,
         file: Option<&OpenFile>,
-        settings: &DatasetSettings,
     ) -> (BTreeMap<Name, Arc<Channel>>, Vec<Recognised>) {
+        let settings = self.settings;
         let mut channels = BTreeMap::new();
         let mut layouts = Vec::new();
         if let Some(file) = file
             && is_discovered(settings)
-            && let Some((layout, all)) = self.discovered(key, file, settings)
+            && let Some((layout, all)) = self.discovered(file)
         {
             layouts.push(layout);
             for found in all {
                 let name = found.name.clone();
-                if let Some(channel) = self.found_channel(key, file, found, settings) {
+                if let Some(channel) = self.found_channel(file, found) {
                     channels.insert(name, Arc::new(channel));
                 }
             }
@@ -487,14 +595,13 @@ impl CatalogOpening {
             if !is_spelled_out(given) {
                 continue;
             }
-            let key = format!("{key}.channels.{name}");
+            let key = format!(".channels.{name}");
             let file = match &given.file {
                 Some(own) => self.file(opener, own, &format!("{key}.file")),
                 None => file.cloned(),
             };
             if let Some(file) = file
-                && let Some(channel) =
-                    self.spelled_out(&key, name, given, &file, settings.style.scaling)
+                && let Some(channel) = self.spelled_out(&key, name, given, &file)
             {
                 channels.insert(name.clone(), Arc::new(channel));
             }
@@ -502,45 +609,26 @@ impl CatalogOpening {
         (channels, layouts)
     }
 
-    /// The notices about a dataset. People read them who must not learn where its files are.
-    fn told(&mut self, token: &Name, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
+    /// The notices about the dataset. People read them who must not learn where its files are.
+    fn public_notices(&mut self, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
         let files = channels.values().map(|channel| &channel.file);
         let folders: BTreeSet<String> = files
             .filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display())))
             .collect();
         let mut notices: Vec<Notice> = Vec::new();
-        for notice in self.noticed.drain(..) {
+        for notice in self.notices.drain(..) {
             let mut text = notice.text;
             for folder in &folders {
                 text = without_folder(&text, folder);
             }
             // Several channels of one dataset of the file may lack the same.
             if let Some(told) = notices.iter_mut().find(|told| told.text == text) {
-                told.about = token.to_string();
+                told.about = self.token.to_string();
                 continue;
             }
-            notices.push(Notice { text, ..notice }.about(token.as_str()));
+            notices.push(Notice { text, ..notice }.about(self.token.as_str()));
         }
         notices.sort_by_key(|notice| notice.severity);
-        for Notice {
-            severity,
-            about,
-            text,
-        } in &notices
-        {
-            let is_channel = channels.keys().any(|name| name.as_str() == about);
-            let key = if is_channel {
-                format!("datasets.{token}.channels.{about}")
-            } else {
-                format!("datasets.{token}")
-            };
-            let problem = if is_channel || about == token.as_str() {
-                text.clone()
-            } else {
-                format!("{about}: {text}")
-            };
-            self.notices.push((*severity, Fault { key, problem }));
-        }
         notices
     }
 
@@ -548,16 +636,12 @@ impl CatalogOpening {
     /// fault.
     fn note_truncation(
         &mut self,
-        key: &str,
         file: Option<&OpenFile>,
         channels: &BTreeMap<Name, Arc<Channel>>,
     ) {
         if channels.is_empty() {
-            let fault = self
-                .faults
-                .last_mut()
-                .filter(|fault| fault.key.starts_with(key));
-            if let Some((fault, what)) = fault.zip(file.and_then(OpenFile::truncation)) {
+            let what = file.and_then(OpenFile::truncation);
+            if let Some((fault, what)) = self.faults.last_mut().zip(what) {
                 fault.problem.push_str(&format!("; {what}"));
             }
             return;
@@ -574,7 +658,7 @@ impl CatalogOpening {
                     .file_name()
                     .unwrap_or_default()
                     .to_string_lossy();
-                self.noticed.push(Notice::error(what).about(&name));
+                self.notices.push(Notice::error(what).about(&name));
             }
         }
     }
@@ -582,27 +666,28 @@ impl CatalogOpening {
     fn file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
         opener
             .open(location)
-            .map_err(|e| self.fault(key, e.to_string()))
+            .map_err(|error| self.fault(key, error.to_string()))
             .ok()
     }
 
-    fn fault(&mut self, key: &str, problem: String) {
-        self.faults.push(Fault {
-            key: key.to_owned(),
+    /// A problem with a setting; `key` is the rest of its key behind the dataset's.
+    fn at(&self, key: &str, problem: String) -> Fault {
+        Fault {
+            key: format!("datasets.{}{key}", self.token),
             problem,
-        });
+        }
+    }
+
+    fn fault(&mut self, key: &str, problem: String) {
+        self.faults.push(self.at(key, problem));
     }
 
     /// The layout of the file, and the channels discovered in it, adjusted by the settings of the
     /// same name.
-    fn discovered(
-        &mut self,
-        key: &str,
-        file: &OpenFile,
-        settings: &DatasetSettings,
-    ) -> Option<(Recognised, Vec<FoundChannel>)> {
+    fn discovered(&mut self, file: &OpenFile) -> Option<(Recognised, Vec<FoundChannel>)> {
+        let settings = self.settings;
         let discovery = layout::discover(file)
-            .map_err(|error| self.fault(&format!("{key}.file"), error.to_string()))
+            .map_err(|error| self.fault(".file", error.to_string()))
             .ok()?;
         let layout = Recognised {
             layout: discovery.layout.to_owned(),
@@ -629,7 +714,7 @@ impl CatalogOpening {
                 "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
                 file.location()
             );
-            self.fault(&format!("{key}.channels.{name}"), problem);
+            self.fault(&format!(".channels.{name}"), problem);
         }
         if names.is_empty() && settings.channels.is_empty() {
             let lost = discovery.lost.map(|lost| format!("; {lost}"));
@@ -638,9 +723,9 @@ impl CatalogOpening {
                 file.location(),
                 lost.unwrap_or_default()
             );
-            self.fault(&format!("{key}.file"), problem);
+            self.fault(".file", problem);
         } else {
-            self.noticed.extend(discovery.notices);
+            self.notices.extend(discovery.notices);
         }
         for found in &mut all {
             if let Some(given) = settings.channels.get(&found.name) {
@@ -662,7 +747,7 @@ impl CatalogOpening {
         let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
         let hidden = layout::named(paths.map(str::to_owned));
         if !hidden.is_empty() {
-            self.noticed.push(Notice::info(format!(
+            self.notices.push(Notice::info(format!(
                 "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
                  {hidden}; `voltile inspect --all` lists them"
             )));
@@ -671,18 +756,12 @@ impl CatalogOpening {
 
     /// A discovered channel. One that is not configured by name is optional: it is left out if it
     /// cannot be opened.
-    fn found_channel(
-        &mut self,
-        key: &str,
-        file: &OpenFile,
-        found: FoundChannel,
-        settings: &DatasetSettings,
-    ) -> Option<Channel> {
+    fn found_channel(&mut self, file: &OpenFile, found: FoundChannel) -> Option<Channel> {
         let name = found.name.clone();
-        let key = format!("{key}.channels.{name}");
+        let key = format!(".channels.{name}");
         let none = ChannelSettings::default();
-        let given = settings.channels.get(&name);
-        let opened = self.channel(file, found, given.unwrap_or(&none), settings.style.scaling);
+        let given = self.settings.channels.get(&name);
+        let opened = self.channel(file, found, given.unwrap_or(&none));
         let problem = match opened {
             Ok(channel) => return Some(channel),
             Err(problem) => problem,
@@ -691,9 +770,10 @@ impl CatalogOpening {
             self.fault(&key, problem);
         } else {
             let left_out = format!("the channel is left out: {problem}");
-            self.noticed
+            self.notices
                 .push(Notice::warning(left_out).about(name.as_str()));
-            self.left_out.push((name, Fault { key, problem }));
+            let fault = self.at(&key, problem);
+            self.left_out.push((name, fault));
         }
         None
     }
@@ -706,7 +786,6 @@ impl CatalogOpening {
         name: &Name,
         given: &ChannelSettings,
         file: &OpenFile,
-        scaling: Scaling,
     ) -> Option<Channel> {
         let levels = given.levels.iter();
         let known = Given {
@@ -729,7 +808,7 @@ impl CatalogOpening {
                     voxels: 0,
                     ..found
                 };
-                self.channel(file, found, given, scaling)
+                self.channel(file, found, given)
             }
         };
         opened.map_err(|problem| self.fault(key, problem)).ok()
@@ -740,7 +819,6 @@ impl CatalogOpening {
         file: &OpenFile,
         found: FoundChannel,
         given: &ChannelSettings,
-        scaling: Scaling,
     ) -> Result<Channel, String> {
         let mut levels = ChannelLevels::open(file, &found)?;
         levels.notices.extend(found.notices.iter().cloned());
@@ -779,12 +857,12 @@ impl CatalogOpening {
                 levels: &levels.stored,
                 voxel,
                 missing: &missing,
-                scaling,
+                scaling: self.settings.style.scaling,
             };
-            levels.made = wanted.open(&mut self.sidecars, &mut levels.notices);
+            levels.made = wanted.open(self.sidecars, &mut levels.notices);
         }
         let notices = levels.notices.drain(..);
-        self.noticed
+        self.notices
             .extend(notices.map(|notice| notice.about(found.name.as_str())));
         let channel = Channel::new(file, found, given, levels, missing, names);
         channel.recall();
@@ -849,13 +927,8 @@ pub fn tell(notices: &[(Severity, Fault)]) {
 }
 
 /// The warning about a dataset whose file is marked as being written, and does not change.
-fn left_open_warning(dataset: &Arc<Dataset>) -> String {
-    format!(
-        "datasets.{}: its file is marked as being written in SWMR mode, but has not changed for a minute; it is served as any \
-         other. If no program writes it, the last one has crashed: remove the mark with `h5clear -s`",
-        dataset.token
-    )
-}
+const LEFT_OPEN: &str = "its file is marked as being written in SWMR mode, but has not changed for a minute; it is served as any \
+     other. If no program writes it, the last one has crashed: remove the mark with `h5clear -s`";
 
 /// Whether to discover the file's channels: none are configured, or some of them only adjust
 /// discovered ones.

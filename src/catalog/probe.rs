@@ -19,6 +19,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Volume;
 use voltile_hdf5::volume::hdf5::Files;
 
+use super::open::accept;
 use super::{Catalog, names};
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 
@@ -45,10 +46,10 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The trials required by settings: one for each file and link policy.
-    pub fn all(settings: &Settings) -> Vec<Trial> {
+    /// The trials that datasets require: one for each file and link policy.
+    pub fn all<'a>(datasets: impl IntoIterator<Item = &'a DatasetSettings>) -> Vec<Trial> {
         let mut trials: BTreeMap<(Location, bool), Trial> = BTreeMap::new();
-        for dataset in settings.datasets.values() {
+        for dataset in datasets {
             if let Some(file) = &dataset.file {
                 let key = (file.clone(), dataset.allow_external);
                 let trial = trials.entry(key).or_insert_with_key(Self::nothing);
@@ -86,14 +87,15 @@ impl Trial {
     /// opened for use.
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
-        let opened = Catalog::open_among(
+        let catalog = Catalog::open_tried(
             Files::new(store.clone()),
             &self.settings(),
             BTreeSet::new(),
+            &accept,
             &Metrics::default(),
             &Activity::default(),
-        );
-        let catalog = opened.catalog;
+        )
+        .catalog;
         let mut volumes: Vec<&Arc<dyn Volume>> = Vec::new();
         for dataset in catalog.datasets() {
             drop(dataset.attributes());

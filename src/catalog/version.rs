@@ -49,12 +49,12 @@ impl Catalog {
     fn versioned(&self, dataset: &Dataset) -> Fingerprint {
         let Dataset {
             token: _,
+            settings: _,
             style,
             // Documents do not name the versions of live datasets.
             live: _,
             growing: _,
-            found_in: _,
-            home: _,
+            folder: _,
             file: _,
             layouts: _,
             // They follow from the files.

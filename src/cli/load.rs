@@ -115,12 +115,9 @@ fn open_catalog(
         .skip(found)
         .map(|(token, _)| token.clone())
         .collect();
-    let mut first = settings.clone();
-    first.datasets.retain(|token, _| !waiting.contains(token));
-    let refused = probe::refused(&first, &store);
+    let run_trials = probe::run_trials(store.clone());
     let files = Files::new(store).at_most(limits::most_files());
-    files.refuse(refused);
-    Catalog::open_among(files, settings, waiting, metrics, activity)
+    Catalog::open_tried(files, settings, waiting, &*run_trials, metrics, activity)
 }
 
 /// The fault of a cache directory that must not be used: with foreign content, for example.

@@ -20,7 +20,6 @@
 
 mod memory;
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -40,10 +39,9 @@ use voltile_hdf5::store::{self, Location, Relay, Store};
 
 use super::failure::Failure;
 use super::limits;
-use crate::catalog::Trial;
-use crate::config::{Files, Settings};
+use crate::catalog::{RunTrials, Trial};
+use crate::config::Files;
 use crate::confine::{self, Bounds};
-use crate::service;
 
 /// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
 const COMPUTING: u64 = 8;
@@ -177,54 +175,33 @@ fn computing(trial: &Trial) -> u64 {
     (COMPUTING + bytes / BYTES_A_SECOND).min(MAX_COMPUTING)
 }
 
-/// The files of the settings that must not be opened in this process, with the reason.
-pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, String)> {
-    if !settings.files.trial {
-        return Vec::new();
-    }
-    refused_by(&own_program, store, settings.files, &Trial::all(settings))
-}
-
-/// The trials of files that a server opens again.
-pub(super) fn while_serving(store: Store) -> service::RunTrials {
-    Box::new(move |settings, note| {
-        if settings.files.trial {
-            let trials = Trial::all(settings);
-            try_each(
-                &own_program,
-                &store,
-                settings.files,
-                &trials,
-                &|_, file, why| {
-                    note(file, why);
-                },
-            );
+/// Runs trials as the settings say; objects are read from this store.
+pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
+    Box::new(move |files, trials| {
+        let (sender, verdicts) = channel();
+        let store = store.clone();
+        let thread = thread::Builder::new().name("trials".to_owned());
+        let spawned = thread.spawn(move || {
+            try_each(&own_program, &store, files, &trials, &|file, why| {
+                // Nobody waits any more if the server is shutting down.
+                let _ = sender.send((file, why));
+            });
+        });
+        if let Err(error) = spawned {
+            tracing::warn!("no thread could be started for trials: {error}");
         }
+        verdicts
     })
 }
 
-/// The refused files in the order of the trials; `program` is run as the child.
-fn refused_by(
-    program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
-    store: &Store,
-    files: Files,
-    trials: &[Trial],
-) -> Vec<(Location, String)> {
-    let refused = Mutex::new(BTreeMap::new());
-    try_each(program, store, files, trials, &|number, file, why| {
-        refused.lock().extend(why.map(|why| (number, (file, why))));
-    });
-    refused.into_inner().into_values().collect()
-}
-
-/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number
-/// of the trial, the file, and the reason if the file must not be opened.
+/// Runs trials, in several children side by side; `program` is run as the child. Calls `ended` when
+/// a trial ends: with the file, and the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,
     files: Files,
     trials: &[Trial],
-    ended: &(dyn Fn(usize, Location, Option<String>) + Sync),
+    ended: &(dyn Fn(Location, Option<String>) + Sync),
 ) {
     let children = children(files.trial_memory);
     let memory = (files.trial_memory / children as u64).min(MAX_MEMORY);
@@ -236,15 +213,11 @@ fn try_each(
     let next = AtomicUsize::new(0);
     let work = || {
         let mut child = None;
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(trial) = trials.get(number) else {
-                break;
-            };
+        while let Some(trial) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
             let file = trial.file.clone();
             // Missing files are reported elsewhere, and need no trial.
-            if file.path().is_some_and(|path| !path.is_file()) {
-                ended(number, file, None);
+            if !files.trial || file.path().is_some_and(|path| !path.is_file()) {
+                ended(file, None);
                 continue;
             }
             let start = &|| TrialChild::start(&program()?, store, &bounds);
@@ -256,7 +229,7 @@ fn try_each(
                 Ok(TrialOutcome::Died(why) | TrialOutcome::Late(why)) => Some(why),
                 Err(error) => Some(not_tried(&error)),
             };
-            ended(number, file, why);
+            ended(file, why);
         }
     };
     thread::scope(|scope| {
@@ -606,14 +579,22 @@ mod tests {
         }
     }
 
+    /// The refused files, sorted.
+    fn refused_by(program: &Path, trials: &[Trial]) -> Vec<(Location, String)> {
+        let refused = Mutex::new(Vec::new());
+        let program = || Ok(program.to_owned());
+        let store = Store::default();
+        try_each(&program, &store, Files::default(), trials, &|file, why| {
+            refused.lock().extend(why.map(|why| (file, why)));
+        });
+        let mut refused = refused.into_inner();
+        refused.sort();
+        refused
+    }
+
     fn refused_where(program: &Path) -> Vec<(Location, String)> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let refused = refused_by(
-            &|| Ok(program.to_owned()),
-            &Store::default(),
-            Files::default(),
-            &[trial(file.path()), trial(file.path())],
-        );
+        let refused = refused_by(program, &[trial(file.path()), trial(file.path())]);
         assert!(
             refused
                 .iter()
@@ -678,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_refused_in_their_order_whatever_becomes_of_the_children() {
+    fn exactly_the_bad_files_are_refused_whatever_becomes_of_the_children() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("picky");
@@ -697,12 +678,7 @@ mod tests {
             .iter()
             .for_each(|file| std::fs::write(file, "").unwrap());
         let trials: Vec<Trial> = files.iter().map(|file| trial(file)).collect();
-        let refused = refused_by(
-            &|| Ok(program.clone()),
-            &Store::default(),
-            Files::default(),
-            &trials,
-        );
+        let refused = refused_by(&program, &trials);
         let expected = files.iter().filter(|file| {
             let name = file.to_string_lossy();
             ["1x", "4x", "7x"].iter().any(|end| name.ends_with(end))

@@ -206,14 +206,9 @@ impl Reloader {
 
     /// Notes the new files in folders that could not be opened.
     fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
-        let catalog = self.service.catalog();
         for (token, fault) in &reloaded.unopened {
-            let Some(dataset) = settings.datasets.get(token) else {
-                continue;
-            };
-            // A file that was served before stays, and its tiles are errors. A stuck file has not
-            // changed when it answers: it must be tried again then.
-            if catalog.dataset(token).is_none()
+            // A stuck file has not changed when it answers: it must be tried again then.
+            if let Some(dataset) = settings.datasets.get(token)
                 && let Some(file) = &dataset.file
                 && self
                     .service

@@ -165,7 +165,7 @@ fn open_service(
     let service = TileService::new(catalog, tiles, reach, pool, metrics)?
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
-        .with_reopening(settings.clone(), probe::while_serving(store))?;
+        .with_reopening(settings.clone(), probe::run_trials(store))?;
     Ok(Arc::new(service))
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn find(
     let waiter = flight.join();
     let newest = Arc::clone(&documents.newest);
     // On its own: it goes on if this client leaves and other clients wait.
-    drop(tokio::spawn(made(
+    drop(tokio::spawn(build_in_turn(
         Arc::clone(service),
         documents.places(reads.is_some()),
         reads.cloned(),
@@ -90,7 +90,7 @@ pub(super) async fn find(
 
 /// Has a document built on a thread of its own, once there is a place for it. The place is given
 /// back before the document is there if a file that is `read` for it is stuck.
-async fn made(
+async fn build_in_turn(
     service: Arc<TileService>,
     places: Arc<Semaphore>,
     read: Option<Arc<Dataset>>,

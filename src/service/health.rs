@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use voltile_base::name::Name;
 
+use crate::catalog::Catalog;
 use crate::tier::Backend;
 
 /// The problems at present.
@@ -63,9 +64,11 @@ impl Health {
         self.0.lock().datasets.get(token).cloned()
     }
 
-    /// Forgets the datasets that are not served any more.
-    pub fn retain_datasets(&self, is_served: impl Fn(&Name) -> bool) {
-        self.0.lock().datasets.retain(|token, _| is_served(token));
+    /// Forgets the problems of datasets that are not served any more, or were opened.
+    pub fn follow(&self, catalog: &Catalog, opened: &[Name]) {
+        let mut problems = self.0.lock();
+        let datasets = &mut problems.datasets;
+        datasets.retain(|token, _| catalog.dataset(token).is_some() && !opened.contains(token));
     }
 
     /// The problems of the parts.

@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Dataset};
-use crate::config::Settings;
 use tokio::sync::watch;
+
+use crate::catalog::access::AccessRules;
+use crate::catalog::{Catalog, OpenedDataset, OpeningOutcome};
+use crate::config::Settings;
 
 /// The current catalogue, replaced as a whole.
 #[derive(Debug)]
@@ -46,34 +48,47 @@ impl LiveCatalog {
             .send_modify(|state| state.settings = Arc::new(settings));
     }
 
-    /// Replaces everything.
-    pub fn replace(&self, catalog: Catalog, settings: Settings) {
+    /// Serves other settings, with the datasets that were opened for them.
+    pub fn replace(&self, settings: Settings, access: AccessRules, opened: &[OpenedDataset]) {
         self.0.send_modify(|state| {
-            let catalog = catalog
-                .taking(&state.catalog, |token| {
-                    state.settings.datasets.get(token) == settings.datasets.get(token)
-                })
-                .after(&state.catalog);
+            let next = state.catalog.following(&settings, access).with(opened);
             *state = LiveState {
-                catalog: Arc::new(catalog),
+                catalog: Arc::new(next.after(&state.catalog)),
                 settings: Arc::new(settings),
             };
         });
     }
 
-    /// Replaces one dataset, unless it has been replaced or removed since `before` was taken;
-    /// `None` if it could not be opened until now.
-    pub fn put(&self, dataset: Arc<Dataset>, before: Option<&Arc<Dataset>>) {
+    /// Replaces or leaves out datasets that were opened, unless they or their settings have been
+    /// replaced or removed meanwhile.
+    pub fn put(&self, opened: &[OpenedDataset]) {
         self.0.send_if_modified(|state| {
-            let is_same = match (state.catalog.dataset(&dataset.token), before) {
-                (Some(now), Some(before)) => Arc::ptr_eq(now, before),
-                (None, None) => state.catalog.closed().contains_key(&dataset.token),
-                _ => false,
-            };
-            if is_same {
-                state.catalog = Arc::new(state.catalog.with(dataset).after(&state.catalog));
+            let mut current = Vec::new();
+            for opened in opened {
+                let token = &opened.dataset.token;
+                let now = state.catalog.dataset(token).map(Arc::as_ptr);
+                let is_wanted =
+                    state.settings.datasets.get(token) == Some(&*opened.dataset.settings);
+                let is_done = matches!(
+                    opened.outcome,
+                    OpeningOutcome::Open | OpeningOutcome::LeftOut
+                );
+                if is_done && is_wanted && now == opened.before.as_ref().map(Arc::as_ptr) {
+                    current.push(opened);
+                }
             }
-            is_same
+            if current.is_empty() {
+                return false;
+            }
+            let next = state.catalog.with(current.iter().copied());
+            state.catalog = Arc::new(next.after(&state.catalog));
+            for opened in current {
+                if opened.outcome == OpeningOutcome::LeftOut {
+                    let settings = Arc::make_mut(&mut state.settings);
+                    settings.datasets.remove(&opened.dataset.token);
+                }
+            }
+            true
         });
     }
 

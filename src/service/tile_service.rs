@@ -29,18 +29,17 @@ use super::live::{Changes, LiveCatalog};
 use super::maker::TileMaker;
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
-use super::reopen::Reopener;
+use super::reconciler::{Reconciler, Reloaded};
 use super::tier_writer::TierWriter;
-use super::trials::RunTrials;
 use super::work::{Purpose, TileWork};
-use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, Survey};
-use crate::config::{Render, Settings};
+use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, RunTrials, Survey};
+use crate::config::{Fault, Render, Settings};
 use crate::tier::Tiers;
 
 /// Identifies and fetches tiles.
 pub struct TileService {
     pub(super) live: Arc<LiveCatalog>,
-    pub(super) reopener: Option<Reopener>,
+    reconciler: Option<Reconciler>,
     pub(super) cache: Cache<TileKey, Tile, TileError>,
     pub(super) surveys: Cache<TileKey, Arc<Survey>, TileError>,
     pub(super) pool: RenderPool,
@@ -91,7 +90,7 @@ impl TileService {
             maker: Arc::new(TileMaker::new(pool.clone(), metrics.clone())),
             tier_writer: Arc::new(tier_writer),
             live: Arc::new(LiveCatalog::new(catalog)),
-            reopener: None,
+            reconciler: None,
             pool,
             pause: IdlePause::default(),
             neighbours: Neighbours::new(reach),
@@ -129,18 +128,43 @@ impl TileService {
 
     /// Makes the service reopen datasets whose files have changed, with these settings and after a
     /// trial. Without this, their tiles remain errors.
-    pub fn with_reopening(self, settings: Settings, trial: RunTrials) -> std::io::Result<Self> {
+    pub fn with_reopening(
+        self,
+        settings: Settings,
+        run_trials: Box<RunTrials>,
+    ) -> std::io::Result<Self> {
         self.live.set_settings(settings);
-        let reopener = Reopener::start(
+        let reconciler = Reconciler::start(
             Arc::clone(&self.live),
             Arc::clone(&self.health),
-            trial,
+            run_trials,
             self.stalls().clone(),
         )?;
         Ok(Self {
-            reopener: Some(reopener),
+            reconciler: Some(reconciler),
             ..self
         })
+    }
+
+    /// Serves these settings from now on. If anything new cannot be opened, nothing changes, and
+    /// all faults are returned. Needs [`TileService::with_reopening`].
+    ///
+    /// Datasets with the same settings and unchanged files stay open, with their cached tiles and
+    /// chunks. A dataset with the same settings whose changed files cannot be opened stays as it is
+    /// (its tiles are errors), and `/readyz` reports it. Blocks while files are opened. Datasets
+    /// that are optional, or whose files alone have changed, are opened in the background; they are
+    /// waited for a little.
+    ///
+    /// Unless `may_expose`, it is a fault if a protected dataset would become public: a
+    /// configuration that is being written may lack the rules of access at its end.
+    pub fn reload(&self, settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
+        match &self.reconciler {
+            Some(reconciler) => reconciler.reload(settings, may_expose),
+            None => Err(vec![Fault {
+                key: "datasets".to_owned(),
+                problem: "this service does not reopen datasets".to_owned(),
+            }]),
+        }
     }
 
     /// The problems at present, for `/readyz`.
@@ -177,8 +201,8 @@ impl TileService {
 
     /// Requests that a dataset be reopened, if datasets are reopened at all.
     pub(super) fn request_reopening(&self, token: &Name) {
-        if let Some(reopener) = &self.reopener {
-            reopener.reopen(token);
+        if let Some(reconciler) = &self.reconciler {
+            reconciler.request(token);
         }
     }
 

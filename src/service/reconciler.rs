@@ -1,0 +1,370 @@
+//! The reconciler: opens, reopens and closes datasets until those that are open are those that the
+//! settings ask for.
+//!
+//! A reload is one step for what the settings themselves require: all of it is opened before the
+//! catalogue is replaced, or nothing changes. Everything else that differs is opened in the
+//! background ([`schedule`]), whatever the reason: a file has changed, a file was found in a folder,
+//! a file is being written, a store answers again, a request waits, or an attempt has failed. Files
+//! are tried in a child process before each opening.
+
+mod schedule;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use voltile_base::flow::stalls::Stalls;
+use voltile_base::name::Name;
+
+use self::schedule::{Message, OpeningSchedule};
+use super::health::Health;
+use super::live::LiveCatalog;
+use crate::catalog::access::{AccessRules, Grants};
+use crate::catalog::{Catalog, OpenedDataset, OpeningOutcome, RunTrials, tell};
+use crate::config::{DatasetSettings, Fault, Settings};
+
+/// How long a reload waits for the datasets that are opened in the background. Most take
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a dataset waits for others to be opened with it, after the last of their trials.
+const GATHERING: Duration = Duration::from_millis(50);
+/// The capacity of the channel to the thread that schedules attempts.
+const MAX_ANNOUNCED: usize = 64;
+
+/// The changes of a reload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Datasets that were opened: they are new, or their settings or files have changed.
+    pub opened: Vec<Name>,
+    /// Datasets that are not served any more.
+    pub removed: Vec<Name>,
+    /// Whether the rules of access have changed: which datasets are protected, and by which
+    /// secrets.
+    pub access: bool,
+    /// Whether any other setting differs.
+    pub settings: bool,
+    /// Datasets found in a folder that could not be opened, and are left out.
+    pub unopened: Vec<(Name, Fault)>,
+    /// Whether some datasets are still being opened: another reload reports them. Until then, their
+    /// previous state is served.
+    pub is_pending: bool,
+}
+
+impl Reloaded {
+    /// Whether nothing has changed.
+    pub fn is_nothing(&self) -> bool {
+        self.opened.is_empty() && self.removed.is_empty() && !self.access && !self.settings
+    }
+}
+
+/// A handle to the thread that schedules attempts to open datasets, which ends when this is
+/// dropped.
+pub(super) struct Reconciler {
+    sender: Arc<SyncSender<Message>>,
+    opener: Arc<DatasetOpener>,
+}
+
+/// Opens datasets, and puts them into the catalogue.
+struct DatasetOpener {
+    live: Arc<LiveCatalog>,
+    health: Arc<Health>,
+    run_trials: Box<RunTrials>,
+    /// Watches the threads that open files, which may have libhdf5's lock.
+    stalls: Stalls,
+    report: Mutex<ReloadReport>,
+    /// A dataset is not pending any more.
+    settled: Condvar,
+}
+
+/// The datasets that reloads want to be opened in the background, and those that were opened or left
+/// out since the last reload.
+#[derive(Default)]
+struct ReloadReport {
+    pending: BTreeSet<Name>,
+    opened: BTreeSet<Name>,
+    /// With the reason. These may be of requests, too.
+    unopened: Vec<(Name, Fault)>,
+}
+
+impl Reconciler {
+    pub fn start(
+        live: Arc<LiveCatalog>,
+        health: Arc<Health>,
+        run_trials: Box<RunTrials>,
+        stalls: Stalls,
+    ) -> std::io::Result<Self> {
+        let (sender, messages) = sync_channel(MAX_ANNOUNCED);
+        let sender = Arc::new(sender);
+        let opener = Arc::new(DatasetOpener {
+            live,
+            health,
+            run_trials,
+            stalls,
+            report: Mutex::default(),
+            settled: Condvar::new(),
+        });
+        let mut schedule = OpeningSchedule::new(Arc::clone(&opener), Arc::downgrade(&sender));
+        thread::Builder::new()
+            .name("reopen".to_owned())
+            .spawn(move || schedule.run(&messages))?;
+        Ok(Self { sender, opener })
+    }
+
+    /// Requests that a dataset be opened or reopened.
+    pub fn request(&self, token: &Name) {
+        match self.sender.try_send(Message::Requested(token.clone())) {
+            // If the channel is full, the next request for the dataset tries again.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => {
+                tracing::error!("the thread that reopens datasets has ended");
+            }
+        }
+    }
+
+    /// See [`super::TileService::reload`].
+    pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
+        let DatasetOpener { live, .. } = &*self.opener;
+        self.opener.stalls.watch_thread(false);
+        // They are reported below.
+        for (token, _) in &self.opener.report.lock().unopened {
+            settings.datasets.remove(token);
+        }
+        let (catalog, before) = live.with_settings();
+        let (required, wanted) = to_open(&catalog, &before, &settings);
+        let opened = catalog.open_all(&settings, required, &*self.opener.run_trials);
+        let mut rules = AccessRules::open(&settings.access);
+        let mut faults = Vec::new();
+        for opened in &opened {
+            if opened.outcome == OpeningOutcome::Faulty {
+                faults.extend(opened.faults.iter().cloned());
+            }
+        }
+        faults.append(&mut rules.faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let exposed = exposed(&catalog, &settings, &rules.access).join(", ");
+        if !exposed.is_empty() && !may_expose {
+            return Err(vec![would_expose(&exposed)]);
+        }
+        let access = *catalog.access() != rules.access;
+        if access || settings != *before || !opened.is_empty() {
+            live.replace(settings, rules.access, &opened);
+        }
+        let mut report = self.wait_for(wanted);
+        for opened in &opened {
+            if opened.outcome == OpeningOutcome::Open {
+                report.opened.insert(opened.dataset.token.clone());
+            }
+        }
+        let (now, in_force) = live.with_settings();
+        let reloaded = Reloaded {
+            opened: report.opened.into_iter().collect(),
+            removed: removed(&catalog, &now),
+            access,
+            settings: served(&catalog, &before) != served(&now, &in_force),
+            unopened: report.unopened,
+            is_pending: !report.pending.is_empty(),
+        };
+        self.opener.health.follow(&now, &reloaded.opened);
+        if !reloaded.is_nothing() {
+            for warning in rules.warnings.iter().chain(&now.unknown_names()) {
+                tracing::warn!("{warning}");
+            }
+            for opened in &opened {
+                tell(&opened.dataset.logged_notices());
+            }
+            if !exposed.is_empty() {
+                tracing::warn!("protected until now, and public from now on: {exposed}");
+            }
+        }
+        Ok(reloaded)
+    }
+
+    /// Has datasets opened in the background, and waits a little for them.
+    fn wait_for(&self, mut wanted: Vec<Name>) -> ReloadReport {
+        let (_, settings) = self.opener.live.with_settings();
+        let mut report = self.opener.report.lock();
+        report
+            .pending
+            .retain(|token| settings.datasets.contains_key(token));
+        wanted.retain(|token| report.pending.insert(token.clone()));
+        drop(report);
+        // Fails only if the thread has ended, which the next request for a dataset reports.
+        let _ = self.sender.send(Message::Reloaded(wanted.clone()));
+        let until = Instant::now() + PATIENCE;
+        let mut report = self.opener.report.lock();
+        while wanted.iter().any(|token| report.pending.contains(token)) {
+            if self
+                .opener
+                .settled
+                .wait_until(&mut report, until)
+                .timed_out()
+            {
+                break;
+            }
+        }
+        ReloadReport {
+            pending: report.pending.clone(),
+            opened: std::mem::take(&mut report.opened),
+            unopened: std::mem::take(&mut report.unopened),
+        }
+    }
+}
+
+/// The datasets that must be opened before these settings can be served, and those that may be
+/// opened later: the optional ones, and those of which only the files have changed. Accesses the
+/// file system for every file.
+fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Name>, Vec<Name>) {
+    let mut required = Vec::new();
+    let mut later = Vec::new();
+    for (token, wanted) in &settings.datasets {
+        let has_same_settings = before.datasets.get(token) == Some(wanted);
+        let known = catalog.dataset(token);
+        let is_followed = known.is_some_and(|known| known.growing && has_same_settings);
+        if is_followed || !differs(catalog, token, wanted) {
+            continue;
+        }
+        if has_same_settings || wanted.found_in.is_some() {
+            later.push(token.clone());
+        } else {
+            required.push(token.clone());
+        }
+    }
+    (required, later)
+}
+
+/// Whether a dataset is not open as the settings want it, or its files have changed. Accesses the
+/// file system for every file.
+fn differs(catalog: &Catalog, token: &Name, wanted: &DatasetSettings) -> bool {
+    match catalog.dataset(token) {
+        Some(known) if *known.settings == *wanted => {
+            let is_quiet = known.live && wanted.growing.is_none() && !known.is_written();
+            known.find_change() || is_quiet
+        }
+        _ => true,
+    }
+}
+
+impl DatasetOpener {
+    /// Opens those of these datasets that are not as they should be. Calls `ended` for each.
+    fn open(&self, tokens: Vec<Name>, ended: &dyn Fn(Name, Result<(), String>)) {
+        self.stalls.watch_thread(false);
+        let (catalog, settings) = self.live.with_settings();
+        let mut to_open = Vec::new();
+        for token in tokens {
+            let wanted = settings.datasets.get(&token);
+            let Some(wanted) = wanted.filter(|wanted| differs(&catalog, &token, wanted)) else {
+                ended(token, Ok(()));
+                continue;
+            };
+            // Asked before a trial, which starts a process.
+            if catalog.dataset(&token).is_none() && wanted.is_unreachable(catalog.store()) {
+                ended(token, Err("its store does not answer".to_owned()));
+            } else {
+                to_open.push(token);
+            }
+        }
+        catalog.open_each(
+            &settings,
+            to_open,
+            &*self.run_trials,
+            GATHERING,
+            |together| {
+                self.live.put(&together);
+                for opened in together {
+                    ended(opened.dataset.token.clone(), self.tell(opened));
+                }
+            },
+        );
+    }
+
+    /// Logs what became of a dataset, unless a reload will.
+    fn tell(&self, opened: OpenedDataset) -> Result<(), String> {
+        let dataset = opened.dataset;
+        let token = &dataset.token;
+        if opened.outcome == OpeningOutcome::LeftOut {
+            let unopened = opened
+                .faults
+                .into_iter()
+                .map(|fault| (token.clone(), fault));
+            self.report.lock().unopened.extend(unopened);
+            return Ok(());
+        }
+        if opened.outcome != OpeningOutcome::Open {
+            let faults: Vec<String> = opened.faults.iter().map(ToString::to_string).collect();
+            return Err(faults.join("; "));
+        }
+        let was_live = opened.before.as_ref().map(|before| before.live);
+        // A live dataset is reopened every second.
+        if was_live != Some(true) {
+            tell(&dataset.logged_notices());
+        }
+        let mut report = self.report.lock();
+        if report.pending.contains(token) {
+            report.opened.insert(token.clone());
+            return Ok(());
+        }
+        match (was_live, dataset.live) {
+            (None, _) if dataset.is_remote() => {
+                tracing::info!("the dataset {token} was opened: its store answers");
+            }
+            (None, _) | (Some(true), true) => {}
+            (Some(false), true) => {
+                tracing::info!("the dataset {token} is live: its file is being written");
+            }
+            (Some(true), false) => {
+                tracing::info!(
+                    "the dataset {token} is not live any more: its file is closed, or does not change"
+                );
+            }
+            (Some(false), false) => {
+                tracing::info!("the dataset {token} was reopened because its files have changed");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The settings with only the datasets that the catalogue serves.
+fn served(catalog: &Catalog, settings: &Settings) -> Settings {
+    let mut served = settings.clone();
+    served.datasets.retain(|token, _| {
+        catalog.dataset(token).is_some() || catalog.closed().contains_key(token)
+    });
+    served
+}
+
+fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
+    let tokens = before.datasets().map(|dataset| &dataset.token);
+    tokens
+        .filter(|token| after.dataset(token).is_none())
+        .cloned()
+        .collect()
+}
+
+/// The datasets that were protected, and would be public with these settings and rules.
+fn exposed(before: &Catalog, settings: &Settings, access: &AccessRules) -> Vec<String> {
+    let nobody = Grants::default();
+    let mut exposed = Vec::new();
+    for dataset in before.datasets() {
+        let token = &dataset.token;
+        let was_protected = !before.access().shows(token, &nobody);
+        if was_protected && settings.datasets.contains_key(token) && access.shows(token, &nobody) {
+            exposed.push(token.to_string());
+        }
+    }
+    exposed
+}
+
+fn would_expose(datasets: &str) -> Fault {
+    Fault {
+        key: "access".to_owned(),
+        problem: format!(
+            "these protected datasets would become public: {datasets}; if that is meant, reload with SIGHUP"
+        ),
+    }
+}
