@@ -71,10 +71,9 @@ pub(super) struct Contents<'a> {
 /// The result of the walk over all datasets.
 struct Search {
     volumes: Vec<Candidate>,
-    unopened: Vec<OpenError>,
+    unopened: Vec<String>,
     aside: Vec<Aside>,
     unfollowed: Vec<UnfollowedLink>,
-    left_out: Vec<(String, String)>,
     aliases: Vec<(String, String)>,
 }
 
@@ -155,20 +154,15 @@ impl<'a> Contents<'a> {
         self.searched().map_or(&[], |search| &search.unfollowed)
     }
 
-    /// Why datasets could not be opened; nothing if there was no search.
-    pub fn unopened(&self) -> &[OpenError] {
+    /// The objects that could not be opened or listed, each with the reason; nothing if there was
+    /// no search.
+    pub fn unopened(&self) -> &[String] {
         self.searched().map_or(&[], |search| &search.unopened)
     }
 
     /// The datasets that are never channels; nothing if there was no search.
     pub fn set_aside(&self) -> &[Aside] {
         self.searched().map_or(&[], |search| &search.aside)
-    }
-
-    /// The paths of groups and objects that cannot be looked at, each with the reason; nothing if
-    /// there was no search.
-    pub fn left_out(&self) -> &[(String, String)] {
-        self.searched().map_or(&[], |search| &search.left_out)
     }
 
     /// The path by which a dataset was found, to which a soft link leads; the path itself if it is
@@ -329,7 +323,8 @@ impl Candidate {
             .map(|(_, because)| because.as_str())
     }
 
-    /// The words for a dataset that is never a channel; `None` if it may be one.
+    /// Says what the dataset is if it is never a channel, as in "it is a list"; `None` if it may be
+    /// one.
     fn aside(&self) -> Option<&'static str> {
         let size = self.size();
         match self.marks.aside {
@@ -366,10 +361,9 @@ impl Search {
         let count = datasets.len();
         let mut search = Self {
             volumes: Vec::new(),
-            unopened: Vec::new(),
+            unopened: left_out,
             aside: Vec::new(),
             unfollowed,
-            left_out,
             aliases: Vec::new(),
         };
         for (place, path) in datasets.iter().enumerate() {
@@ -431,7 +425,7 @@ impl Search {
             }),
             Err(reason) => {
                 tracing::debug!("skipped: {reason}");
-                self.unopened.push(reason);
+                self.unopened.push(reason.to_string());
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use voltile_base::notice::Notice;
-use voltile_hdf5::volume::hdf5::{OpenError, UnfollowedLink};
+use voltile_hdf5::volume::hdf5::UnfollowedLink;
 
 use super::contents::{Aside, Contents};
 
@@ -28,14 +28,11 @@ pub(super) fn note_links(contents: &Contents<'_>) {
 /// Notes what the search has found and does not show: each of the first objects that cannot be
 /// opened, and datasets that may hold pictures, together if the reason is the same.
 pub(super) fn note_hidden(contents: &Contents<'_>) {
-    let left_out = contents.left_out().iter();
-    let left_out = left_out.map(|(path, why)| format!("{path} is left out: {why}"));
-    let closed = contents.unopened().iter().map(OpenError::to_string);
-    let mut all = closed.chain(left_out);
-    for text in all.by_ref().take(MAX_NAMED) {
-        contents.note(Notice::warning(text));
+    let unopened = contents.unopened();
+    for reason in unopened.iter().take(MAX_NAMED) {
+        contents.note(Notice::warning(reason.as_str()));
     }
-    let others = all.count();
+    let others = unopened.len().saturating_sub(MAX_NAMED);
     if others > 0 {
         contents.note(Notice::warning(format!(
             "{others} other objects cannot be opened, and are left out"
@@ -59,11 +56,11 @@ pub(super) fn note_hidden(contents: &Contents<'_>) {
     }
 }
 
-/// Why a file holds no volume: links that were not followed, the first dataset that cannot be
+/// Why a file holds no volume: links that were not followed, the first object that cannot be
 /// opened, and the largest dataset that is never a channel, which is left out if there are links.
 /// `None` if there are none of them.
 pub(super) fn explanation(
-    unopened: &[OpenError],
+    unopened: &[String],
     aside: &[Aside],
     links: &[UnfollowedLink],
 ) -> Option<String> {
@@ -77,7 +74,7 @@ pub(super) fn explanation(
         number => format!("{path}: {why} (of {number} datasets, none is a volume)"),
     });
     let closed = unopened.first().map(|reason| match unopened.len() {
-        1 => reason.to_string(),
+        1 => reason.clone(),
         number => format!("{reason} (the first of {number} that cannot be opened)"),
     });
     let (missing, others): (Vec<&UnfollowedLink>, Vec<_>) =
@@ -119,6 +116,8 @@ pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use voltile_hdf5::volume::hdf5::OpenError;
 
     use super::*;
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_are_told_from_forbidden_ones() {
+    fn missing_files_are_told_from_forbidden_ones_and_from_damaged_objects() {
         let explanation = explanation(&[], &[], &[link(1, true), link(2, false)]).unwrap();
         assert!(
             explanation.starts_with("its data is in linked files that are missing: 1.h5; "),
@@ -185,5 +184,10 @@ mod tests {
             "{explanation}"
         );
         assert_eq!(super::explanation(&[], &[], &[]), None);
+        let unopened = ["/a: its links cannot be listed (damaged)", "/b"].map(str::to_owned);
+        assert_eq!(
+            super::explanation(&unopened, &[], &[]).as_deref(),
+            Some("/a: its links cannot be listed (damaged) (the first of 2 that cannot be opened)")
+        );
     }
 }

@@ -31,8 +31,8 @@ pub struct Listing {
     pub datasets: Vec<String>,
     /// The external links that were not followed.
     pub unfollowed: Vec<UnfollowedLink>,
-    /// The paths of what else was left out, each with the reason.
-    pub left_out: Vec<(String, String)>,
+    /// The objects that were left out for other reasons, each a path and the reason.
+    pub left_out: Vec<String>,
     /// The soft links in the file itself, each by its path and the path that it leads to.
     pub aliases: Vec<(String, String)>,
 }
@@ -175,8 +175,8 @@ impl<'a> ListingWalk<'a> {
         self.seen.insert((number, token))
     }
 
-    fn leave_out(&mut self, path: &str, reason: impl Into<String>) {
-        self.found.left_out.push((path.to_owned(), reason.into()));
+    fn leave_out(&mut self, path: &str, reason: &str) {
+        self.found.left_out.push(format!("{path}: {reason}"));
     }
 
     /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
@@ -187,10 +187,8 @@ impl<'a> ListingWalk<'a> {
             return Ok(());
         }
         if place.depth > MAX_DEPTH {
-            self.leave_out(
-                &place.path,
-                format!("it lies in more than {MAX_DEPTH} groups"),
-            );
+            let reason = format!("it lies in more than {MAX_DEPTH} groups, and is left out");
+            self.leave_out(&place.path, &reason);
         } else {
             self.groups.push_back((place, group));
         }
@@ -206,11 +204,11 @@ impl<'a> ListingWalk<'a> {
             } else {
                 &place.path
             };
-            let known = list.links.len();
-            self.leave_out(
-                path,
-                format!("only {known} of its links are looked at: {rest}"),
-            );
+            let reason = match list.links.len() {
+                0 => format!("its links cannot be listed ({rest})"),
+                known => format!("only the first {known} of its links are listed ({rest})"),
+            };
+            self.leave_out(path, &reason);
         }
         for (name, kind) in list.links {
             let below = place.below(&name);
@@ -247,7 +245,7 @@ impl<'a> ListingWalk<'a> {
             Ok(())
         });
         if let Err(error) = visited {
-            self.leave_out(&path, error.to_string());
+            self.leave_out(&path, &format!("it cannot be opened ({error})"));
         }
     }
 
