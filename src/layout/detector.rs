@@ -3,8 +3,8 @@
 //! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`,
 //! … (DECTRIS, "EIGER HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The
 //! parts follow each other along their first axis; the last one may be shorter. A part that is
-//! missing is a gap as long as the other parts. The other datasets of the master (pixel mask, flat
-//! field) are further channels. A virtual dataset over the same frames is left out, or shown
+//! missing is a gap as long as the other parts. The other datasets of the master (flat field, pixel
+//! mask: a label for each kind of bad pixel) are further channels. A virtual dataset over the same frames is left out, or shown
 //! instead if parts are missing.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
@@ -38,6 +38,9 @@ pub(super) struct Detector;
 
 impl Layout for Detector {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        if about.is_integer() && about.last().starts_with("pixel_mask") {
+            return Some(Marks::labels("it is the mask of a detector's pixels"));
+        }
         let is_counts =
             about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
         is_counts.then(|| Marks {

@@ -40,8 +40,6 @@ const BESIDE: [(&[&str], bool); 2] = [
         true,
     ),
 ];
-/// The flags of a detector's pixels, as NeXus calls them.
-const PIXEL_FLAGS: &str = "pixel mask";
 /// Names that say nothing: the group has the name (ODIM's `/dataset1/quality1/data`).
 const NAMELESS: [&str; 3] = ["data", "value", "values"];
 /// Groups of drawings of the instrument, in lower case (EDAX), which are declared as images.
@@ -72,7 +70,6 @@ impl Candidate {
         BESIDE
             .iter()
             .any(|(known, whole)| has_word(&name, known) && (is_integer || !whole))
-            || (is_integer && name.join(" ").contains(PIXEL_FLAGS))
     }
 
     /// Whether it has rows and columns, unlike tables and lists.
@@ -164,7 +161,6 @@ mod tests {
             "/ssh_qual",
             "/QF1_VIIRS",
             "/quality1/data",
-            "/detector/pixel_mask",
         ] {
             assert_eq!(
                 rank(path, &[100, 200], VoxelType::U8),

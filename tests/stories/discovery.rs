@@ -112,7 +112,6 @@ fn flags_are_known_by_the_name_of_their_group() {
     let place = Place::new();
     file(&place.path("scan.h5"), |file| {
         put(file, "data/raw", &zeros::<u8>(&[9, 30, 30]));
-        put(file, "detector/pixel_mask", &zeros::<u32>(&[40, 50]));
         put(file, "quality1/data", &zeros::<u8>(&[40, 50]));
     });
     let inspect = place.run(["inspect", "scan.h5", "--json"]);

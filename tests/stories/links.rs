@@ -11,6 +11,7 @@ use hdf5::types::FixedAscii;
 use ndarray::Array3;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use voltile_base::paint::Kind;
 
 use crate::common::made::{self, found, names, only, put, zeros};
 use crate::common::volumes;
@@ -142,9 +143,10 @@ fn numbered_parts_of_a_detector_are_one_stack_in_every_plane() {
     let discovery = found(&place.path("master.h5"));
     assert_eq!(
         (discovery.layout, names(&discovery)),
-        ("detector", vec!["data", "flatfield"])
+        ("detector", vec!["data", "flatfield", "pixel_mask"])
     );
     assert_eq!(discovery.notices, []);
+    assert_eq!(discovery.channels[2].kind, Kind::Labels);
     let server = place.serve(["master.h5"]);
     assert_eq!(size(&server, "master", "data"), stack_of(12));
     for (start, end) in [(0, 12), (4, 6), (3, 11), (9, 12), (11, 12), (5, 10)] {
