@@ -313,7 +313,7 @@ fn extents(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
     ))
 }
 
-/// The least or the most extent along x, y and z.
+/// `ExtMin` or `ExtMax` along x, y and z; `end` is `Min` or `Max`.
 fn corner(image: &Attributes, end: &str) -> Option<Xyz<f64>> {
     let [x, y, z] = [0, 1, 2].map(|axis| number(image, &format!("Ext{end}{axis}")));
     Some(Xyz::new(x?, y?, z?))

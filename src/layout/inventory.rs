@@ -162,7 +162,7 @@ impl ChannelRecord {
         found.missing = self
             .missing_values
             .iter()
-            .filter_map(|text| number(text))
+            .filter_map(|text| Number::parse(text))
             .collect();
         let known = self
             .transforms
@@ -227,11 +227,6 @@ pub fn range_text(window: &Window) -> Option<[String; 2]> {
         Window::Whole { lo, hi } => Some([lo.to_string(), hi.to_string()]),
         Window::Real { lo, hi } => Some([format!("{lo:?}"), format!("{hi:?}")]),
     }
-}
-
-pub(super) fn number(text: &str) -> Option<Number> {
-    let whole = text.parse().ok().map(Number::Whole);
-    whole.or_else(|| text.parse().ok().map(Number::Real))
 }
 
 fn range([lo, hi]: &[String; 2]) -> Option<Window> {

@@ -60,7 +60,7 @@ impl Layout for Itk {
     }
 }
 
-/// The axes of an image with a number of dimensions, with or without components.
+/// The axes of an image of this many dimensions, whose voxels may have components.
 fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     let space = match dimensions {
         2 => "yx",

@@ -18,7 +18,7 @@ use super::{Rank, VoxelSize};
 pub(super) struct Marks {
     /// Why the dataset is of the layout; `None` if it could be of any.
     pub because: Option<String>,
-    /// The words for a dataset that is never a channel, whatever its shape.
+    /// Says what the dataset is if it is never a channel, whatever its shape: "a palette".
     pub aside: Option<&'static str>,
     /// How likely it is what the file was written for, unless it is small.
     pub rank: Option<Rank>,

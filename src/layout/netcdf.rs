@@ -15,7 +15,6 @@ use voltile_hdf5::volume::hdf5::Attributes;
 
 use super::Layout;
 use super::contents::About;
-use super::inventory::number;
 use super::marks::Marks;
 
 /// Attributes with values that stand for missing data: of netCDF, HDF-EOS, NEON and GDAL.
@@ -77,18 +76,13 @@ pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
     for name in MISSING {
         match attributes.exact_numbers(name) {
             Some(numbers) => missing.extend(numbers),
-            None => missing.extend(numbers(&attributes.texts(name).unwrap_or_default())),
+            None => {
+                let texts = attributes.texts(name).unwrap_or_default();
+                missing.extend(texts.iter().filter_map(|text| Number::parse(text.trim())));
+            }
         }
     }
     missing
-}
-
-/// The numbers that texts spell out.
-fn numbers(texts: &[String]) -> Vec<Number> {
-    texts
-        .iter()
-        .filter_map(|text| number(text.trim()))
-        .collect()
 }
 
 /// A number as it is in an unsigned type of the same size, if there is one.
@@ -101,7 +95,7 @@ fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
     }
 }
 
-/// A remark on packed data.
+/// States by which formula packed values are unpacked; `None` if they are not packed.
 fn packing(attributes: &Attributes) -> Option<String> {
     let scale = attributes.number("scale_factor").unwrap_or(1.0);
     let offset = attributes.number("add_offset").unwrap_or(0.0);

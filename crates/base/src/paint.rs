@@ -248,6 +248,12 @@ pub enum Number {
 }
 
 impl Number {
+    /// The number that a text spells out, exact if it is an integer.
+    pub fn parse(text: &str) -> Option<Self> {
+        let whole = text.parse().ok().map(Number::Whole);
+        whole.or_else(|| text.parse().ok().map(Number::Real))
+    }
+
     /// As a floating point number, rounded if it needs more than 53 bits.
     pub fn to_f64(self) -> f64 {
         match self {
