@@ -55,6 +55,7 @@ mod spacing;
 mod unopened;
 mod velox;
 mod voltile;
+mod vtk_hdf;
 mod words;
 
 use contents::{Contents, NamedLayout};
@@ -101,6 +102,7 @@ const LAYOUTS: &[NamedLayout] = &[
     ("Delmic", &delmic::Delmic),
     ("DREAM.3D", &dream3d::Dream3d),
     ("simplnx", &dream3d::simplnx::Simplnx),
+    ("VTKHDF", &vtk_hdf::VtkHdf),
     ("openPMD", &openpmd::OpenPmd),
     ("HDF-EOS5", &hdf_eos::HdfEos),
     ("NeXus", &nexus::Nexus),

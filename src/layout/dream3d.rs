@@ -22,11 +22,11 @@ const CONTAINERS: &str = "/DataContainers/";
 pub(super) struct Dream3d;
 
 /// An image geometry: all in x, y, z order.
-struct Geometry {
-    dimensions: Vec<f64>,
-    spacing: Vec<f64>,
-    origin: Vec<f64>,
-    unit: Option<String>,
+pub(super) struct Geometry {
+    pub dimensions: Vec<f64>,
+    pub spacing: Vec<f64>,
+    pub origin: Vec<f64>,
+    pub unit: Option<String>,
 }
 
 impl Layout for Dream3d {
@@ -51,7 +51,7 @@ impl Layout for Dream3d {
 }
 
 /// The marks of an array, if it has a value for each cell of the geometry.
-fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
+pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
     let space: Vec<u64> = geometry
         .dimensions
         .iter()

@@ -1,7 +1,8 @@
-//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`.
+//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`; and Octave's files
+//! (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
 //!
 //! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
-//! attributes follow the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes
+//! attributes follow the reader `hdf5storage`. Octave: `ls-hdf5.cc`. Both are column-major and HDF5 row-major, so axes
 //! are reversed: an array of (row, column, slice) is a dataset of (slice, column, row), whose axes
 //! are z, x, y. Three unsigned bytes for each pixel are a colour. Logical arrays are bytes. The
 //! contents of cells and of arrays of structures, in `#refs#`, are only searched if there is no
@@ -21,6 +22,23 @@ pub(super) struct Matlab;
 
 impl Layout for Matlab {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let is_octaves = about.last() == "value"
+            && about
+                .group_attributes()
+                .is_some_and(|group| group.has("OCTAVE_NEW_FORMAT"));
+        if is_octaves {
+            let is_bytes = about.dataset.stored.voxel == VoxelType::U8;
+            let colours = coloured(&about.dataset.shape).filter(|_| is_bytes);
+            return Some(Marks {
+                named_by: Some(about.group().to_owned()),
+                kind: colours.as_ref().map(|_| Kind::Rgb),
+                axes: Some(colours.unwrap_or_else(|| axes(&about.dataset.shape))),
+                ..Marks::because(format!(
+                    "{} has the attribute OCTAVE_NEW_FORMAT",
+                    about.group()
+                ))
+            });
+        }
         let class = about.attributes.text("MATLAB_class")?;
         let is_numeric = !matches!(
             class.as_str(),

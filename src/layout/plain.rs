@@ -15,16 +15,36 @@ use voltile_base::paint::{Kind, Window};
 use voltile_hdf5::volume::ComplexPart;
 use voltile_hdf5::volume::hdf5::{OpenError, View};
 
-use super::contents::{Candidate, Contents};
+use super::contents::{About, Candidate, Contents};
 use super::detector::{self, Joined};
 use super::guess::described;
+use super::marks::Marks;
 use super::names::names;
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
 
 pub(super) struct Plain;
 
+/// The ends of paths of programs that do not name their axes, with the axes and the kind: CellH5's
+/// pictures, and the objects in them.
+const KNOWN: [(&str, &str, Kind); 2] = [
+    ("/image/channel", "ctzyx", Kind::Image),
+    ("/image/region", "ctzyx", Kind::Labels),
+];
+
 impl Layout for Plain {
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let (end, axes, kind) = KNOWN
+            .into_iter()
+            .find(|(end, axes, _)| about.path.ends_with(end) && about.rank() == axes.len())?;
+        Some(Marks {
+            axes: Axes::new(axes).ok(),
+            kind: Some(kind).filter(|_| about.is_integer()),
+            labels_because: (kind == Kind::Labels).then(|| format!("its path ends in {end}")),
+            ..Marks::default()
+        })
+    }
+
     fn recognise(&self, _name: &str, _contents: &Contents<'_>) -> Option<String> {
         Some("it is an HDF5 file of no known layout".to_owned())
     }

@@ -3,13 +3,16 @@
 //! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors
 //! in the attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a
 //! level: `0`, `1`, …; `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`,
-//! `raw_4`, where the number is the factor. Each level must have the type of the one before and,
+//! `raw_4`, where the number is the factor; CARTA's `/0/MipMaps/DATA/DATA_XY_2` is one of `/0/DATA`.
+//! Each level must have the type of the one before and,
 //! unless it states its factor, be smaller along x and y.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use voltile_base::axes::AxisName;
 use voltile_base::geometry::Xyz;
+use voltile_base::request::digits;
 
 use super::contents::Candidate;
 use super::{group_of, last_of, number_after, spatial};
@@ -37,6 +40,9 @@ pub(super) struct Pyramid<'a> {
     coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
     named_by: &'a str,
 }
+
+/// The path of a level that CARTA writes, from the group of the finest level on, up to its factor.
+const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 
 /// Datasets whose names make them levels of one volume, if their sizes agree.
 struct LevelRun<'a> {
@@ -144,7 +150,7 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     let mut runs: BTreeMap<usize, Vec<LevelMember<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
-            && let Some(first) = paths.get(base)
+            && let Some(first) = paths.get(&*base)
             && let Some(factor) = fitting(volumes[*first], volume, &factors)
         {
             runs.entry(*first).or_default().push(LevelMember {
@@ -175,17 +181,20 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
 
 /// Splits one number, or three, from the end of a name: `raw_2` is `raw` and 2, and `Data_2_2_1` is
 /// `Data` and 2, 2, 1.
-fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
+fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<u64>)> {
+    if let Some((group, factor)) = path.split_once(MIPMAPS) {
+        return Some((format!("{group}/DATA").into(), vec![digits(factor)?]));
+    }
     let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
     let numbers: Vec<u64> = parts
         .iter()
         .map_while(|part| number_after(part, "").filter(|number| *number > 0))
         .collect();
     match (numbers.len(), parts.pop()) {
-        (3, Some(base)) => Some((base, numbers.into_iter().rev().collect())),
+        (3, Some(base)) => Some((base.into(), numbers.into_iter().rev().collect())),
         (1 | 2, _) => path
             .rsplit_once('_')
-            .map(|(base, _)| (base, numbers[..1].to_vec())),
+            .map(|(base, _)| (base.into(), numbers[..1].to_vec())),
         _ => None,
     }
 }
@@ -336,9 +345,9 @@ mod tests {
         );
         assert_eq!(
             base_and_factors("/Data_2_2_1"),
-            Some(("/Data", vec![2, 2, 1]))
+            Some(("/Data".into(), vec![2, 2, 1]))
         );
-        assert_eq!(base_and_factors("/a_b_4"), Some(("/a_b", vec![4])));
+        assert_eq!(base_and_factors("/a_b_4"), Some(("/a_b".into(), vec![4])));
         assert_eq!(base_and_factors("/a_b"), None);
     }
 

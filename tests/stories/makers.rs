@@ -46,6 +46,14 @@ fn every_makers_file_opens_as_its_own_library_reads_it() {
     }
 }
 
+#[test]
+fn the_array_that_vtk_shows_is_listed_first() {
+    let place = Place::new();
+    let server = place.serve([fixture("makers/image.vtkhdf")]);
+    let described = server.json("/datasets/image.json");
+    assert_eq!(described["channels"][0]["name"], "density");
+}
+
 fn all(file: &Value) -> &Vec<Value> {
     file["channels"].as_array().unwrap()
 }
