@@ -15,6 +15,7 @@ mod axis_names;
 mod berkeley;
 mod bigdataviewer;
 mod catmaid;
+mod channel;
 mod chimera;
 mod contents;
 mod cremi;
@@ -27,7 +28,6 @@ mod element_size;
 mod eman;
 mod fiji;
 mod flyem;
-mod found;
 mod guess;
 mod hdf_eos;
 mod hdf_image;
@@ -46,13 +46,13 @@ mod ndstore;
 mod netcdf;
 mod nexus;
 mod nwb;
+mod omissions;
 mod openpmd;
 mod plain;
 mod pyramid;
 mod rank;
 mod segger;
 mod spacing;
-mod unopened;
 mod velox;
 mod voltile;
 mod vtk_hdf;
@@ -64,14 +64,14 @@ use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 pub(crate) use alignment::align;
-pub(in crate::layout) use contents::Layout;
-pub use found::{FoundChannel, FoundLevel, Part, Paths, Rank};
-pub(in crate::layout) use found::{
+pub use channel::{FoundChannel, FoundLevel, Part, Paths, Rank};
+pub(in crate::layout) use channel::{
     MAX_NUMBERED, VoxelSize, group_of, hex_colour, holds_ids, last_of, number_after, numbered,
     range, spatial, usual_axes, whole_factor,
 };
+pub(in crate::layout) use contents::Layout;
+pub(crate) use omissions::named;
 pub use plain::Given;
-pub(crate) use unopened::named;
 
 /// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare
 /// the lists of the README and of `docs/makers.md` with this one.
@@ -168,9 +168,9 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let beside = channels
         .extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary))
         .collect();
-    unopened::note_links(&contents);
-    unopened::note_hidden(&contents);
-    let lost = unopened::explanation(
+    omissions::note_links(&contents);
+    omissions::note_hidden(&contents);
+    let lost = omissions::explanation(
         contents.unopened(),
         contents.set_aside(),
         contents.unfollowed(),

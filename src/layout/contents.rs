@@ -16,7 +16,7 @@ use voltile_hdf5::volume::hdf5::{
     UnfollowedLink,
 };
 
-use super::found::{FoundChannel, Rank, group_of, last_of};
+use super::channel::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
 
 /// At most this many datasets are inspected.

@@ -21,7 +21,7 @@ use voltile_hdf5::volume::hdf5::{OpenFile, UnfollowedLink, View};
 
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
-use super::unopened::named;
+use super::omissions::named;
 use super::{
     FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
     number_after,

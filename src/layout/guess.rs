@@ -10,8 +10,8 @@ use voltile_hdf5::volume::hdf5::{ElementMeaning, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 use super::axis_names::MAX_CHANNELS;
+use super::channel::{FoundChannel, FoundLevel, along, last_of, spatial, usual_axes};
 use super::contents::Candidate;
-use super::found::{FoundChannel, FoundLevel, along, last_of, spatial, usual_axes};
 use super::words::{has_word, words};
 
 /// A last axis with at most this extent is taken for channels.

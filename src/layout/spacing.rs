@@ -5,7 +5,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::units;
 
 use super::VoxelSize;
-use super::found::along;
+use super::channel::along;
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;
