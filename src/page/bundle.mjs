@@ -1,5 +1,6 @@
-// Bundles the page, and Neuroglancer's, into a folder: bundle.mjs FOLDER. For each file of it FOLDER gets the file, the file compressed
-// (NAME.gz), and in `etags` a line `NAME DIGEST` in the order in which they were written. build.rs calls this.
+// Bundles the page, and Neuroglancer's, into a folder: bundle.mjs FOLDER. For each file of it
+// FOLDER gets the file, the file compressed (NAME.gz), and in `etags` a line `NAME DIGEST` in the
+// order in which they were written. build.rs calls this.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -27,7 +28,12 @@ const bundled = await build({
   write: false,
   logLevel: "warning",
 });
-const styles = await build({ entryPoints: [web("style.css")], minify: true, write: false, logLevel: "warning" });
+const styles = await build({
+  entryPoints: [web("style.css")],
+  minify: true,
+  write: false,
+  logLevel: "warning",
+});
 
 const files = {
   "index.html": await readFile(web("index.html")),
@@ -35,7 +41,8 @@ const files = {
   "page.css": styles.outputFiles[0].contents,
   "icon.svg": await readFile(web("icon.svg")),
 };
-for (const [name, contents] of Object.entries(await neuroglancer())) files[`neuroglancer/${name}`] = contents;
+for (const [name, contents] of Object.entries(await neuroglancer()))
+  files[`neuroglancer/${name}`] = contents;
 
 await mkdir(path.join(target, "neuroglancer"), { recursive: true });
 const etags = [];

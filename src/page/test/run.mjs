@@ -1,9 +1,11 @@
-// The browser test of the page: run.mjs --voltile FILE --python FILE --chromium FILE --out FOLDER [WORDS OF A STORY]
+// The browser test of the page: run.mjs --voltile FILE --python FILE --chromium FILE --out FOLDER
+// [WORDS OF A STORY]
 //
 // With --zarr-python FILE, a Python that has zarr, the lines of "Copy as Python" are run, too.
 //
-// Runs the stories one after the other, prints each with its result, keeps screenshots in FOLDER, measures the page's
-// weight (which has a limit) and the time to the first tile (which has none: machines differ). Its last line counts.
+// Runs the stories one after the other, prints each with its result, keeps screenshots in FOLDER,
+// measures the page's weight (which has a limit) and the time to the first tile (which has none:
+// machines differ). Its last line counts.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
@@ -19,7 +21,12 @@ const MAX_BYTES = 185_000;
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
-  options: Object.fromEntries(["voltile", "python", "chromium", "out", "zarr-python"].map((name) => [name, { type: "string" }])),
+  options: Object.fromEntries(
+    ["voltile", "python", "chromium", "out", "zarr-python"].map((name) => [
+      name,
+      { type: "string" },
+    ]),
+  ),
 });
 mkdirSync(options.out, { recursive: true });
 
@@ -28,13 +35,16 @@ async function weigh(address) {
   let bytes = 0;
   for (const name of ["", "page.js", "page.css", "icon.svg"]) {
     const response = await fetch(address + name, { headers: { "Accept-Encoding": "gzip" } });
-    if (!response.ok) throw new Error(`${name || "/"} answers ${response.status}: is the viewer built in?`);
+    if (!response.ok)
+      throw new Error(`${name || "/"} answers ${response.status}: is the viewer built in?`);
     bytes += Number(response.headers.get("content-length"));
   }
   return bytes;
 }
 
-/** Milliseconds from opening the demo volume, with nothing cached, to the first tile on the screen. */
+/**
+ * Milliseconds from opening the demo volume, with nothing cached, to the first tile on the screen.
+ */
 async function firstTile(browser, server) {
   const visit = await Visit.begin(browser, server);
   await visit.page.goto(`${server.address}#demo-v1`, { waitUntil: "commit" });
@@ -59,10 +69,13 @@ async function tell(name, story, browser, server) {
     console.log(`ok      ${name} (${Date.now() - began} ms)`);
     return true;
   } catch (error) {
-    await visit.page.screenshot({ path: path.join(options.out, "failed.png") }).catch(() => undefined);
+    await visit.page
+      .screenshot({ path: path.join(options.out, "failed.png") })
+      .catch(() => undefined);
     await visit.context.close().catch(() => undefined);
     console.log(`FAILED  ${name}\n        ${String(error.message).replaceAll("\n", "\n        ")}`);
-    if (visit.wrong.length) console.log(`        beside: ${visit.wrong.slice(0, 4).join("\n        ")}`);
+    if (visit.wrong.length)
+      console.log(`        beside: ${visit.wrong.slice(0, 4).join("\n        ")}`);
     return false;
   }
 }
@@ -84,8 +97,16 @@ const readsZarr = zarrPython();
 const folder = makeVolumes(options.python);
 const server = await serve(options.voltile, folder);
 // Neuroglancer needs WebGL 2, which Chromium draws without a graphics card.
-const WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"];
-const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", ...WEBGL] });
+const WEBGL = [
+  "--use-gl=angle",
+  "--use-angle=swiftshader",
+  "--enable-unsafe-swiftshader",
+  "--ignore-gpu-blocklist",
+];
+const browser = await chromium.launch({
+  executablePath: options.chromium,
+  args: ["--no-sandbox", ...WEBGL],
+});
 const world = {
   folder,
   out: options.out,
@@ -107,7 +128,8 @@ console.log(`measured: the page weighs ${bytes} bytes compressed (at most ${MAX_
 count(bytes <= MAX_BYTES);
 console.log(`measured: first tile on the screen after ${await firstTile(browser, server)} ms`);
 for (const [name, story] of Object.entries(stories(world))) {
-  if (words.every((word) => name.toLowerCase().includes(word.toLowerCase()))) count(await tell(name, story, browser, server));
+  if (words.every((word) => name.toLowerCase().includes(word.toLowerCase())))
+    count(await tell(name, story, browser, server));
 }
 await browser.close();
 const code = await server.stop();

@@ -1,11 +1,13 @@
-// How soon the page shows something on a slow line: slow.mjs --voltile FILE [--voltile FILE ...] --python FILE --chromium FILE
+// How soon the page shows something on a slow line: slow.mjs --voltile FILE [--voltile FILE ...]
+// --python FILE --chromium FILE
 //
 //   --file FILE --link '#TOKEN?…'  a volume to zoom into, and the view to begin with
 //   --kilobits N                   the line (10000); each answer takes 100 ms more
 //   --rounds N                     rounds, in which the programs take turns (3)
 //
-// Prints for each program, as medians: the list of 1,500 datasets, the change of one of them, and three steps of zoom: the
-// milliseconds until there are pictures of the new view, and until they are exact; and the kilobytes fetched.
+// Prints for each program, as medians: the list of 1,500 datasets, the change of one of them, and
+// three steps of zoom: the milliseconds until there are pictures of the new view, and until they
+// are exact; and the kilobytes fetched.
 
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +21,9 @@ import { start, Visit, write } from "./harness.mjs";
 const { values: options } = parseArgs({
   options: {
     voltile: { type: "string", multiple: true },
-    ...Object.fromEntries(["python", "chromium", "file", "link"].map((name) => [name, { type: "string" }])),
+    ...Object.fromEntries(
+      ["python", "chromium", "file", "link"].map((name) => [name, { type: "string" }]),
+    ),
     kilobits: { type: "string", default: "10000" },
     rounds: { type: "string", default: "3" },
   },
@@ -50,7 +54,10 @@ async function timed(line, action, seen) {
 
 async function list(browser, server) {
   const { visit, line } = await visitSlowly(browser, server);
-  const card = () => visit.page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 1));
+  const card = () =>
+    visit.page.waitForFunction(() =>
+      [...document.images].some((image) => image.complete && image.naturalWidth > 1),
+    );
   const opened = await timed(line, () => visit.page.goto(`${server.address}#`), [card]);
   await visit.context.close();
   return opened;
@@ -63,16 +70,25 @@ async function zoom(browser, server) {
   await visit.settle();
   const steps = async () => {
     for (let step = 0; step < 3; step += 1) await visit.page.keyboard.press("+");
-    await visit.page.waitForFunction(() => document.querySelector(".pane").matches(".busy, .lossy"));
+    await visit.page.waitForFunction(() =>
+      document.querySelector(".pane").matches(".busy, .lossy"),
+    );
   };
-  const isDrawn = () => visit.page.waitForFunction(() => [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy")));
-  const isExact = () => visit.page.waitForFunction(() => [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy, .lossy")));
+  const isDrawn = () =>
+    visit.page.waitForFunction(() =>
+      [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy")),
+    );
+  const isExact = () =>
+    visit.page.waitForFunction(() =>
+      [...document.querySelectorAll(".pane")].every((pane) => !pane.matches(".busy, .lossy")),
+    );
   const times = await timed(line, steps, [isDrawn, isExact]);
   await visit.context.close();
   return times;
 }
 
-const median = (numbers) => numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)];
+const median = (numbers) =>
+  numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)];
 
 const folder = path.join(mkdtempSync(path.join(tmpdir(), "voltile-slow-")), "many");
 write(options.python, "many", folder, "1500");
@@ -82,7 +98,10 @@ for (let round = 0; round < Number(options.rounds); round += 1) {
   for (const voltile of options.voltile) {
     const many = await start(voltile, ["--config", path.join(folder, "voltile.toml")]);
     const one = await start(voltile, [options.file]);
-    const measured = { "1,500 datasets": await list(browser, many), "three steps of zoom": await zoom(browser, one) };
+    const measured = {
+      "1,500 datasets": await list(browser, many),
+      "three steps of zoom": await zoom(browser, one),
+    };
     await Promise.all([many.stop(), one.stop()]);
     for (const [name, figures] of Object.entries(measured)) {
       const key = `${name}, ${voltile}`;
@@ -92,6 +111,9 @@ for (let round = 0; round < Number(options.rounds); round += 1) {
 }
 await browser.close();
 for (const [name, rounds] of rows) {
-  const [times, kilobytes] = [rounds[0].slice(0, -1).map((_, place) => median(rounds.map((figures) => figures[place]))), median(rounds.map((figures) => figures.at(-1)))];
+  const [times, kilobytes] = [
+    rounds[0].slice(0, -1).map((_, place) => median(rounds.map((figures) => figures[place]))),
+    median(rounds.map((figures) => figures.at(-1))),
+  ];
   console.log(`${name}: ${times.join(", ")} ms, ${kilobytes} kB`);
 }

@@ -24,7 +24,10 @@ function read(text: string): Bookmark[] {
     const { name, view } = (one ?? {}) as Partial<Bookmark>;
     return typeof name === "string" && typeof view === "string" && view.startsWith("#");
   };
-  if (!Array.isArray(all) || !all.every(isBookmark)) throw new Error("This is not a file of bookmarks: a JSON list of objects with name and view is expected, as “Save as a file” writes it.");
+  if (!Array.isArray(all) || !all.every(isBookmark))
+    throw new Error(
+      "This is not a file of bookmarks: a JSON list of objects with name and view is expected, as “Save as a file” writes it.",
+    );
   return all.map(({ name, view }) => ({ name, view }));
 }
 
@@ -56,7 +59,9 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
   const line = (one: Bookmark) => {
     const link = h("a", { href: one.view, onclick: () => dialog.close() }, one.name);
     const of = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
-    const away = iconButton("close", `Remove ${one.name}`, () => keep(known().filter((other) => !isSame(one)(other))));
+    const away = iconButton("close", `Remove ${one.name}`, () =>
+      keep(known().filter((other) => !isSame(one)(other))),
+    );
     return h("li", {}, link, of, away);
   };
   const show = () => {
@@ -65,32 +70,72 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     list.replaceChildren(...[...own, ...all.filter((one) => !own.includes(one))].map(line));
     file.hidden = !all.length;
   };
-  const name = h("input", { type: "text", id: "bookmark", autofocus: true, autocomplete: "off", placeholder: "Name", "aria-label": "Name of a bookmark for this view" });
+  const name = h("input", {
+    type: "text",
+    id: "bookmark",
+    autofocus: true,
+    autocomplete: "off",
+    placeholder: "Name",
+    "aria-label": "Name of a bookmark for this view",
+  });
   const onsubmit = (event: Event) => {
     event.preventDefault();
     const wanted = name.value.trim();
     if (!wanted) return;
     // A view of the same name is replaced.
-    keep([...known().filter((one) => one.name !== wanted || tokenOf(one.view) !== token), { name: wanted, view }], `Kept “${wanted}”.`);
+    keep(
+      [
+        ...known().filter((one) => one.name !== wanted || tokenOf(one.view) !== token),
+        { name: wanted, view },
+      ],
+      `Kept “${wanted}”.`,
+    );
     name.value = "";
   };
-  const file = h("button", { type: "button", onclick: () => save(`${JSON.stringify(known(), null, 2)}\n`, "application/json", "voltile-bookmarks.json") }, "Save as a file");
-  const chooser = h("input", { type: "file", accept: "application/json,.json", id: "bookmarks-file", "aria-label": "A file of bookmarks", onchange: async () => {
-    const text = await chooser.files?.[0]?.text();
-    chooser.value = "";
-    if (text === undefined) return;
-    try {
-      const [before, found] = [known(), read(text)];
-      const added = found.filter((one) => !before.some(isSame(one)));
-      keep([...before, ...added], `${added.length} of ${found.length} bookmarks are new.`);
-    } catch (error) {
-      says.textContent = (error as Error).message;
-    }
-  } });
-  const dialog = sheet("Bookmarks",
-    h("form", { className: "field", onsubmit }, name, h("button", { type: "submit" }, "Keep this view")),
-    list, says,
-    h("div", { className: "field buttons" }, file, h("label", { className: "field" }, "Read a file ", chooser)));
+  const file = h(
+    "button",
+    {
+      type: "button",
+      onclick: () =>
+        save(`${JSON.stringify(known(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
+    },
+    "Save as a file",
+  );
+  const chooser = h("input", {
+    type: "file",
+    accept: "application/json,.json",
+    id: "bookmarks-file",
+    "aria-label": "A file of bookmarks",
+    onchange: async () => {
+      const text = await chooser.files?.[0]?.text();
+      chooser.value = "";
+      if (text === undefined) return;
+      try {
+        const [before, found] = [known(), read(text)];
+        const added = found.filter((one) => !before.some(isSame(one)));
+        keep([...before, ...added], `${added.length} of ${found.length} bookmarks are new.`);
+      } catch (error) {
+        says.textContent = (error as Error).message;
+      }
+    },
+  });
+  const dialog = sheet(
+    "Bookmarks",
+    h(
+      "form",
+      { className: "field", onsubmit },
+      name,
+      h("button", { type: "submit" }, "Keep this view"),
+    ),
+    list,
+    says,
+    h(
+      "div",
+      { className: "field buttons" },
+      file,
+      h("label", { className: "field" }, "Read a file ", chooser),
+    ),
+  );
   show();
   return dialog;
 }

@@ -1,9 +1,21 @@
 // Which channels are shown, and in which range: changes of a view.
 
 import { baseWindow, type Channel, type Dataset } from "./data";
-import { coloured, firstTime, imagesOn, inSight, isOn, middle, type Shown, type View } from "./view";
+import {
+  coloured,
+  firstTime,
+  imagesOn,
+  inSight,
+  isOn,
+  middle,
+  type Shown,
+  type View,
+} from "./view";
 
-/** A view in which other channels are on; if they cannot be shown at the same place, in the middle of the first. */
+/**
+ * A view in which other channels are on; if they cannot be shown at the same place, in the middle
+ * of the first.
+ */
 function showing(dataset: Dataset, view: View, names: string[]): View {
   const shown = structuredClone(view.shown);
   for (const [name, one] of Object.entries(shown)) one.on = names.includes(name);
@@ -14,31 +26,54 @@ function showing(dataset: Dataset, view: View, names: string[]): View {
   return coloured(dataset, ranged(dataset, { ...view, ...there, shown }, lead ?? null, {}));
 }
 
-const onIn = (dataset: Dataset, view: View): string[] => dataset.channels.filter((channel) => isOn(view, channel)).map(({ name }) => name);
+const onIn = (dataset: Dataset, view: View): string[] =>
+  dataset.channels.filter((channel) => isOn(view, channel)).map(({ name }) => name);
 
 /** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
 export function switched(dataset: Dataset, view: View, channel: Channel): View {
   const on = onIn(dataset, view);
-  if (on.includes(channel.name)) return showing(dataset, view, on.filter((name) => name !== channel.name));
-  return showing(dataset, view, inSight(dataset, view).includes(channel) ? [...on, channel.name] : [channel.name]);
+  if (on.includes(channel.name))
+    return showing(
+      dataset,
+      view,
+      on.filter((name) => name !== channel.name),
+    );
+  return showing(
+    dataset,
+    view,
+    inSight(dataset, view).includes(channel) ? [...on, channel.name] : [channel.name],
+  );
 }
 
 /** A view with one channel alone; if it is alone, with those that were shown before. */
 export function solo(dataset: Dataset, view: View, channel: Channel): View {
   const on = onIn(dataset, view);
-  if (on.join() !== channel.name) return { ...showing(dataset, view, [channel.name]), before: on.length > 1 ? on : view.before };
+  if (on.join() !== channel.name)
+    return { ...showing(dataset, view, [channel.name]), before: on.length > 1 ? on : view.before };
   return view.before ? { ...showing(dataset, view, view.before), before: null } : view;
 }
 
-/** A view with the channel alone that comes so many places after the first that is shown, among these. */
+/**
+ * A view with the channel alone that comes so many places after the first that is shown, among
+ * these.
+ */
 export function beside(dataset: Dataset, view: View, by: number, among: Channel[]): View {
   const here = among.findIndex((channel) => isOn(view, channel));
-  const next = among[(here < 0 && by < 0 ? among.length - 1 : here + by + among.length) % among.length];
+  const next =
+    among[(here < 0 && by < 0 ? among.length - 1 : here + by + among.length) % among.length];
   return next && next !== among[here] ? solo(dataset, view, next) : view;
 }
 
-/** A view with another range or exponent of a channel, and of all images that are shown if they have one range. */
-export function ranged(dataset: Dataset, view: View, channel: Channel | null, part: Partial<Shown>): View {
+/**
+ * A view with another range or exponent of a channel, and of all images that are shown if they have
+ * one range.
+ */
+export function ranged(
+  dataset: Dataset,
+  view: View,
+  channel: Channel | null,
+  part: Partial<Shown>,
+): View {
   const lead = channel && view.shown[channel.name];
   if (!channel || !lead) return view;
   const shown = { ...view.shown, [channel.name]: { ...lead, ...part } };
@@ -47,7 +82,12 @@ export function ranged(dataset: Dataset, view: View, channel: Channel | null, pa
   for (const other of dataset.channels) {
     if (other === channel || other.kind !== "image" || !isOn(view, other)) continue;
     const before = shown[other.name] as Shown;
-    shown[other.name] = { ...before, window: window ?? baseWindow(channel), gamma, held: held && (before.held ?? { window: before.window, gamma: before.gamma }) };
+    shown[other.name] = {
+      ...before,
+      window: window ?? baseWindow(channel),
+      gamma,
+      held: held && (before.held ?? { window: before.window, gamma: before.gamma }),
+    };
   }
   return { ...view, shown };
 }

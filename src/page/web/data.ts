@@ -18,7 +18,10 @@ export interface Level {
   storage?: { layout: string; chunk?: number[] | null; filters: string[] } | null;
   /** The stored voxels that a tile reads in the planes xy, xz and yz. */
   voxels_read?: Triple;
-  /** The most slices of it that a slab in xy, xz and yz may have; absent if the server has neither slabs nor `.jpg`. */
+  /**
+   * The most slices of it that a slab in xy, xz and yz may have; absent if the server has neither
+   * slabs nor `.jpg`.
+   */
   slab?: Triple;
 }
 
@@ -45,15 +48,25 @@ export interface Channel {
   /** Null until it has been sampled. */
   percentiles?: unknown;
   times: number | null;
-  /** The seconds between time points, and of each of them if they are uneven; the date of the first. */
+  /**
+   * The seconds between time points, and of each of them if they are uneven; the date of the first.
+   */
   timing?: { step: number; began: string | null; uneven?: number[] } | null;
   /** Why it could not be sampled. */
   problem?: string | null;
   voxel_size: Triple | null;
   voxel_unit: string | null;
   voxel_size_from?: string | null;
-  /** Where its voxels lie in space, what is said of that, and the matrices from several time points on. */
-  transform?: { matrix: Matrix; in_words: string | null; nanometres: number; by_time?: { time: number; matrix: Matrix }[] } | null;
+  /**
+   * Where its voxels lie in space, what is said of that, and the matrices from several time points
+   * on.
+   */
+  transform?: {
+    matrix: Matrix;
+    in_words: string | null;
+    nanometres: number;
+    by_time?: { time: number; matrix: Matrix }[];
+  } | null;
   orthogonal?: "isotropic" | "stored";
   /** The formats that cannot hold the channel, and why. */
   left_out?: Record<string, string>;
@@ -64,10 +77,16 @@ export interface Channel {
   gaps?: boolean;
   /** The pictures to show first, if time points or slices are missing. */
   existing?: { first_time: number; middle_time: number; middle_slice: number } | null;
-  /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
+  /**
+   * The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it
+   * is not known.
+   */
   offset?: Triple | null;
   levels: Level[];
-  /** Channels with the same number can be drawn over one another; only of registered datasets. Not the server's, as the next. */
+  /**
+   * Channels with the same number can be drawn over one another; only of registered datasets. Not
+   * the server's, as the next.
+   */
   space?: number;
   /** Where its tiles begin among those of the other channels of the space, in voxels of level 0. */
   begin?: Triple;
@@ -89,7 +108,10 @@ export interface Dataset {
   /** Whether its file is being written: it grows. */
   live?: boolean;
   offset: Triple;
-  /** The name of the folder of its files, their size, and when they changed (milliseconds since 1970). */
+  /**
+   * The name of the folder of its files, their size, and when they changed (milliseconds since
+   * 1970).
+   */
   folder?: string | null;
   bytes?: number | null;
   modified?: number | null;
@@ -103,7 +125,10 @@ export interface Dataset {
 
 /** Whether a pixel of a channel may stand for missing data. */
 export const mayMiss = (channel: Channel): boolean =>
-  channel.kind === "image" && (channel.gaps === true || (channel.missing ?? []).length > 0 || channel.dtype.startsWith("float"));
+  channel.kind === "image" &&
+  (channel.gaps === true ||
+    (channel.missing ?? []).length > 0 ||
+    channel.dtype.startsWith("float"));
 
 /** The values that 0 and 255 of a channel's tiles stand for. */
 export function baseWindow(channel: Channel): [number, number] {
@@ -111,7 +136,8 @@ export function baseWindow(channel: Channel): [number, number] {
 }
 
 /** Whether the values that are black and white are known: the server measures them. */
-export const isMeasured = (channel: Channel): boolean => channel.window !== null || channel.dtype === "uint8";
+export const isMeasured = (channel: Channel): boolean =>
+  channel.window !== null || channel.dtype === "uint8";
 
 /** What the addresses of a dataset begin with. */
 export const addressOf = (dataset: Dataset): string => dataset.address ?? dataset.token;
@@ -152,19 +178,26 @@ export async function sound(response: Response): Promise<Response> {
 
 const MAX_TRIES = 5;
 
-/** A successful response for a tile or voxels; if the server is overloaded, it is asked again after the time that it states. */
+/**
+ * A successful response for a tile or voxels; if the server is overloaded, it is asked again after
+ * the time that it states.
+ */
 export async function answer(url: string, init: RequestInit): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(url, init);
     if (response.status !== 503 || attempt === MAX_TRIES) return sound(response);
-    await new Promise((resolve) => setTimeout(resolve, 1000 * (Number(response.headers.get("Retry-After")) || 1)));
+    await new Promise((resolve) =>
+      setTimeout(resolve, 1000 * (Number(response.headers.get("Retry-After")) || 1)),
+    );
   }
 }
 
 /** The site with all datasets, or with those of these tokens. */
 export async function loadSite(only?: string[]): Promise<Site> {
   const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";
-  const site = (await (await sound(await fetch(`datasets.json${query}`, { cache: "no-cache" }))).json()) as Site;
+  const site = (await (
+    await sound(await fetch(`datasets.json${query}`, { cache: "no-cache" }))
+  ).json()) as Site;
   site.datasets.forEach(arrange);
   return site;
 }
@@ -175,12 +208,21 @@ export async function loadDataset(token: string): Promise<Dataset> {
 }
 
 /** The range of what is visible: percentiles, null if there is nothing. */
-export async function loadRange(address: string): Promise<{ low: number | null; high: number | null }> {
-  return (await (await sound(await fetch(address))).json()) as { low: number | null; high: number | null };
+export async function loadRange(
+  address: string,
+): Promise<{ low: number | null; high: number | null }> {
+  return (await (await sound(await fetch(address))).json()) as {
+    low: number | null;
+    high: number | null;
+  };
 }
 
-/** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */
-export const timeOf = (channel: Channel, time: number): number | null => (channel.times === null ? null : Math.min(time, channel.times - 1));
+/**
+ * The time point of a channel that a time shows, which is its last one after its end; null if it
+ * has none.
+ */
+export const timeOf = (channel: Channel, time: number): number | null =>
+  channel.times === null ? null : Math.min(time, channel.times - 1);
 
 /** Where a channel's tiles begin on the page, in voxels of level 0. */
 export const beginOf = (channel: Channel): Triple => channel.begin ?? [0, 0, 0];
@@ -197,22 +239,34 @@ export function shift(channel: Channel, level: Level): Triple {
   return [along(0), along(1), along(2)];
 }
 
-/** The end of a level in the channel's tiles, in voxels of the level: its size if it has no offset. */
+/**
+ * The end of a level in the channel's tiles, in voxels of the level: its size if it has no offset.
+ */
 export function end(channel: Channel, level: Level | undefined): Triple {
   if (!level) return [1, 1, 1];
   const [x, y, z] = shift(channel, level);
   return [level.size[0] + x, level.size[1] + y, level.size[2] + z];
 }
 
-/** The channels that can be shown together: those of the same extent, and those whose position is known. */
+/**
+ * The channels that can be shown together: those of the same extent, and those whose position is
+ * known.
+ */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
   const extent = (one: Channel) => end(one, one.levels[0]).join();
-  if (channel.space !== undefined) return dataset.channels.filter((other) => other.space === channel.space);
-  return dataset.channels.filter((other) => extent(other) === extent(channel) || (other.offset && channel.offset));
+  if (channel.space !== undefined)
+    return dataset.channels.filter((other) => other.space === channel.space);
+  return dataset.channels.filter(
+    (other) => extent(other) === extent(channel) || (other.offset && channel.offset),
+  );
 }
 
 /** The end of all these channels, in voxels of level 0. */
 export function endOf(channels: Channel[]): Triple {
-  const longest = (axis: 0 | 1 | 2) => Math.max(1, ...channels.map((channel) => beginOf(channel)[axis] + end(channel, channel.levels[0])[axis]));
+  const longest = (axis: 0 | 1 | 2) =>
+    Math.max(
+      1,
+      ...channels.map((channel) => beginOf(channel)[axis] + end(channel, channel.levels[0])[axis]),
+    );
   return [longest(0), longest(1), longest(2)];
 }

@@ -3,7 +3,10 @@
 type Child = Node | string | null | undefined | false;
 type Props = Record<string, unknown>;
 
-/** Creates an element: properties are set as properties, `on…` as listeners, names with a dash as attributes. */
+/**
+ * Creates an element: properties are set as properties, `on…` as listeners, names with a dash as
+ * attributes.
+ */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   props: Props = {},
@@ -15,7 +18,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     else if (name.includes("-") || name === "role") element.setAttribute(name, String(value));
     else if (value !== undefined) Object.assign(element, { [name]: value });
   }
-  element.append(...children.filter((child): child is Node | string => child != null && child !== false));
+  element.append(
+    ...children.filter((child): child is Node | string => child != null && child !== false),
+  );
   return element;
 }
 
@@ -59,14 +64,37 @@ export function icon(name: keyof typeof ICONS): SVGElement {
 export type IconName = keyof typeof ICONS;
 
 /** A button with an icon; the tooltip and screen readers give its name. */
-export function iconButton(name: keyof typeof ICONS, label: string, onclick: () => void): HTMLButtonElement {
-  return h("button", { type: "button", className: "icon", title: label, "aria-label": label, onclick }, icon(name));
+export function iconButton(
+  name: keyof typeof ICONS,
+  label: string,
+  onclick: () => void,
+): HTMLButtonElement {
+  return h(
+    "button",
+    { type: "button", className: "icon", title: label, "aria-label": label, onclick },
+    icon(name),
+  );
 }
 
 /** A dialog over the page, with a title and a button that closes it. */
 export function sheet(title: string, ...content: Child[]): HTMLDialogElement {
-  const close = h("button", { type: "button", className: "icon close", title: "Close", "aria-label": "Close", onclick: () => dialog.close() }, icon("close"));
-  const dialog: HTMLDialogElement = h("dialog", { className: "sheet", "aria-label": title } as never, h("header", {}, h("h2", {}, title), close), ...content);
+  const close = h(
+    "button",
+    {
+      type: "button",
+      className: "icon close",
+      title: "Close",
+      "aria-label": "Close",
+      onclick: () => dialog.close(),
+    },
+    icon("close"),
+  );
+  const dialog: HTMLDialogElement = h(
+    "dialog",
+    { className: "sheet", "aria-label": title } as never,
+    h("header", {}, h("h2", {}, title), close),
+    ...content,
+  );
   // A click beside the dialog closes it.
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   return dialog;

@@ -1,11 +1,22 @@
 // Planes, levels and tiles: a channel's pixels in a plane, and their numbers in URLs.
 //
-// A point is x, y, z in voxels of level 0, relative to the first voxel of the dataset's first channel; voxel i extends
-// from i to i + 1. A grid's unit is a column of level 0; rows have the same height if the server draws square pixels.
-// All channels of a dataset share its tiles, in which a channel may begin later (its offset); registered channels have tiles of
-// their own, which begin where space.ts puts them. The dataset's own offset only changes the numbers shown to users and in URLs.
+// A point is x, y, z in voxels of level 0, relative to the first voxel of the dataset's first
+// channel; voxel i extends from i to i + 1. A grid's unit is a column of level 0; rows have the
+// same height if the server draws square pixels. All channels of a dataset share its tiles, in
+// which a channel may begin later (its offset); registered channels have tiles of their own, which
+// begin where space.ts puts them. The dataset's own offset only changes the numbers shown to users
+// and in URLs.
 
-import { beginOf, type Channel, end, endOf, type Level, type PlaneName, shift, type Triple } from "./data";
+import {
+  beginOf,
+  type Channel,
+  end,
+  endOf,
+  type Level,
+  type PlaneName,
+  shift,
+  type Triple,
+} from "./data";
 
 import { around, type Slab, touched } from "./slab";
 
@@ -35,15 +46,25 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
 }
 
 /** The most slices of a level that a slab may have. */
-const limit = (level: Level, plane: PlaneName): number => at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
+const limit = (level: Level, plane: PlaneName): number =>
+  at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
 
 /** The slab, or as much of it as the server projects at some level. */
 function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
   const count = at(end(channel, channel.levels[0]), axis);
-  if (offered.some((each) => touched(slab, at(each.factor, axis), at(end(channel, each), axis)) <= limit(each, plane))) return slab;
-  const most = Math.max(0, ...offered.map((each) => (limit(each, plane) - 1) * at(each.factor, axis)));
+  if (
+    offered.some(
+      (each) =>
+        touched(slab, at(each.factor, axis), at(end(channel, each), axis)) <= limit(each, plane),
+    )
+  )
+    return slab;
+  const most = Math.max(
+    0,
+    ...offered.map((each) => (limit(each, plane) - 1) * at(each.factor, axis)),
+  );
   return most > 0 ? { ...slab, slices: Math.min(slab.slices, most, count) } : null;
 }
 
@@ -58,10 +79,16 @@ interface GridLevel {
   offered: boolean;
   /** The stored voxels that a tile reads. */
   reads: number;
-  /** The thickness of a slice in voxels of level 0, and the number of slices; infinite if other channels have more. */
+  /**
+   * The thickness of a slice in voxels of level 0, and the number of slices; infinite if other
+   * channels have more.
+   */
   thickness: number;
   slices: number;
-  /** The extent of a pixel and of a voxel along the rows' axis, in the same unit: a row of voxels may be many of pixels. */
+  /**
+   * The extent of a pixel and of a voxel along the rows' axis, in the same unit: a row of voxels
+   * may be many of pixels.
+   */
   steps: [number, number];
   /** The position of the channel's first voxel, and its size, in voxels of the level. */
   first: Triple;
@@ -75,8 +102,11 @@ export interface Rectangle {
   height: number;
 }
 
-/** A box of voxels: its first voxel, its size, its columns, and its row under each row of pixels. `top` and `left` are where it begins
- *  on a tile: above and left of it the tile may have rows and columns without voxels, or it begins before the tile. */
+/**
+ * A box of voxels: its first voxel, its size, its columns, and its row under each row of pixels.
+ * `top` and `left` are where it begins on a tile: above and left of it the tile may have rows and
+ * columns without voxels, or it begins before the tile.
+ */
 export interface Box {
   start: Triple;
   size: Triple;
@@ -96,11 +126,19 @@ export class Grid {
   private readonly begin: Triple;
   readonly left: number;
   readonly top: number;
-  /** What is shown of all slices: a slab, as thick as the server allows it at some level; null for one slice. */
+  /**
+   * What is shown of all slices: a slab, as thick as the server allows it at some level; null for
+   * one slice.
+   */
   readonly slab: Slab | null;
 
   /** `whole` is the end of all channels that are shown together. */
-  constructor(channel: Channel, readonly plane: PlaneName, private readonly whole: Triple = endOf([channel]), slab: Slab | null = null) {
+  constructor(
+    channel: Channel,
+    readonly plane: PlaneName,
+    private readonly whole: Triple = endOf([channel]),
+    slab: Slab | null = null,
+  ) {
     this.slab = slab && limited(slab, channel, plane);
     this.rowHeight = rowHeight(channel, plane);
     this.begin = beginOf(channel);
@@ -121,18 +159,25 @@ export class Grid {
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
     const height = square || this.plane === "xy" ? width : at(factor, row);
-    const rows = square ? (at(size, row) * this.rowHeight * at(factor, row)) / width : at(size, row);
+    const rows = square
+      ? (at(size, row) * this.rowHeight * at(factor, row)) / width
+      : at(size, row);
     return {
       level,
       columns: at(size, column),
       rows: Math.max(1, Math.ceil(rows - 1e-9)),
       width,
       height,
-      offered: planes.includes(this.plane) && (!this.slab || touched(this.slab, at(factor, slice), at(size, slice)) <= limit(each, this.plane)),
+      offered:
+        planes.includes(this.plane) &&
+        (!this.slab ||
+          touched(this.slab, at(factor, slice), at(size, slice)) <= limit(each, this.plane)),
       reads: at(each.voxels_read ?? [0, 0, 0], PLANES.indexOf(this.plane)),
       thickness: at(factor, slice),
       slices: last,
-      steps: square ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)] : [1, 1],
+      steps: square
+        ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)]
+        : [1, 1],
       first: shift(channel, each),
       size: each.size,
     };
@@ -140,21 +185,35 @@ export class Grid {
 
   /** The level whose pixels fit so many screen pixels per unit best. */
   wanted(pixels: number): number {
-    return Math.min(Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))), this.levels.length - 1);
+    return Math.min(
+      Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))),
+      this.levels.length - 1,
+    );
   }
 
-  /** The level to draw at this many screen pixels per unit; a finer one if that is not offered, or else a coarser one. */
+  /**
+   * The level to draw at this many screen pixels per unit; a finer one if that is not offered, or
+   * else a coarser one.
+   */
   best(pixels: number): number {
     let level = this.wanted(pixels);
     while (level > 0 && !this.levels[level]?.offered) level -= 1;
-    return this.levels[level]?.offered ? level : (this.levels.find(({ offered }) => offered)?.level ?? level);
+    return this.levels[level]?.offered
+      ? level
+      : (this.levels.find(({ offered }) => offered)?.level ?? level);
   }
 
-  /** A coarser level that is there sooner than the level `best`: it reads no more voxels than the `tiles` of `best` that are in sight. */
+  /**
+   * A coarser level that is there sooner than the level `best`: it reads no more voxels than the
+   * `tiles` of `best` that are in sight.
+   */
   coarser(best: number, tiles: number): number {
-    // Of a slab, a level that is not stored is computed slice by slice, which takes longer than all the tiles.
+    // Of a slab, a level that is not stored is computed slice by slice, which takes longer than all
+    // the tiles.
     const most = (this.levels[best]?.reads ?? 0) * (this.slab ? 1 : tiles);
-    const found = this.levels.slice(best + 1, best + 1 + COARSER).filter(({ offered, reads }) => offered && reads <= most);
+    const found = this.levels
+      .slice(best + 1, best + 1 + COARSER)
+      .filter(({ offered, reads }) => offered && reads <= most);
     return found.at(-1)?.level ?? best;
   }
 
@@ -191,8 +250,12 @@ export class Grid {
   tileAt(level: number, x: number, y: number): { column: number; row: number } {
     const { width = 1, height = 1 } = this.levels[level] ?? {};
     const { columns, rows } = this.tiles(level);
-    const within = (value: number, count: number) => Math.min(Math.max(Math.floor(value), 0), count - 1);
-    return { column: within((x - this.left) / width / TILE, columns), row: within((y - this.top) / height / TILE, rows) };
+    const within = (value: number, count: number) =>
+      Math.min(Math.max(Math.floor(value), 0), count - 1);
+    return {
+      column: within((x - this.left) / width / TILE, columns),
+      row: within((y - this.top) / height / TILE, rows),
+    };
   }
 
   /** The slice of a level through a point; one after the last if the point is before the first. */
@@ -200,7 +263,9 @@ export class Grid {
     const { thickness = 1, slices = 1, first, size } = this.levels[level] ?? {};
     const { slice } = AXES[this.plane];
     const number = Math.floor(Math.floor(at(point, slice) - at(this.begin, slice)) / thickness);
-    return number < 0 && first && size ? at(first, slice) + at(size, slice) : Math.min(number, slices - 1);
+    return number < 0 && first && size
+      ? at(first, slice) + at(size, slice)
+      : Math.min(number, slices - 1);
   }
 
   /** The number in URLs of the slice through a point. */
@@ -209,12 +274,17 @@ export class Grid {
     return this.slice(level, point) + Math.floor(at(offset, AXES[this.plane].slice) / thickness);
   }
 
-  /** What of all slices a tile shows, as in URLs: the number of the slice through a point, or the slab around it. */
+  /**
+   * What of all slices a tile shows, as in URLs: the number of the slice through a point, or the
+   * slab around it.
+   */
   slices(level: number, point: Triple, offset: Triple): string {
     const { thickness = 1, first = [0, 0, 0], size = [1, 1, 1] } = this.levels[level] ?? {};
     if (!this.slab) return String(this.sliceNumber(level, point, offset));
     const { slice: axis } = AXES[this.plane];
-    const [from, to] = around(this.slab, Math.floor(at(point, axis)), at(this.whole, axis)).map((each) => (each - at(this.begin, axis)) / thickness) as [number, number];
+    const [from, to] = around(this.slab, Math.floor(at(point, axis)), at(this.whole, axis)).map(
+      (each) => (each - at(this.begin, axis)) / thickness,
+    ) as [number, number];
     const end = at(first, axis) + at(size, axis);
     // Beyond the end, nothing is shown.
     const begin = to > 0 ? Math.min(Math.max(Math.floor(from), 0), end) : end;
@@ -223,27 +293,52 @@ export class Grid {
     return `${begin + shift}-${last + shift}.${this.slab.mode}`;
   }
 
-  /** The voxels of the channel that a tile shows, with so many pixels around it, in voxels of its level; null if there are none. */
+  /**
+   * The voxels of the channel that a tile shows, with so many pixels around it, in voxels of its
+   * level; null if there are none.
+   */
   box(level: number, column: number, row: number, point: Triple, margin = 0): Box | null {
     const grid = this.levels[level];
     const { column: across, row: down, slice } = AXES[this.plane];
     const [pixel, voxel] = grid?.steps ?? [1, 1];
     // In the order of the server's formula, so that both round alike.
-    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) => Math.floor(((TILE * row + i - margin) * pixel) / voxel));
+    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) =>
+      Math.floor(((TILE * row + i - margin) * pixel) / voxel),
+    );
     const begin: Triple = grid?.first ?? [0, 0, 0];
     const extent: Triple = grid?.size ?? [1, 1, 1];
     const above = shown.filter((each) => each < at(begin, down)).length;
-    const rows = shown.slice(above).map((each) => each - at(begin, down)).filter((each) => each < at(extent, down));
+    const rows = shown
+      .slice(above)
+      .map((each) => each - at(begin, down))
+      .filter((each) => each < at(extent, down));
     const [first, last] = [rows[0] ?? 0, rows.at(-1) ?? 0];
-    const [start, size]: [Triple, Triple] = [[0, 0, 0], [1, 1, 1]];
+    const [start, size]: [Triple, Triple] = [
+      [0, 0, 0],
+      [1, 1, 1],
+    ];
     const leftmost = Math.max(0, column * TILE - margin - at(begin, across));
     const left = leftmost + at(begin, across) - column * TILE;
-    [start[across], size[across]] = [leftmost, Math.min(TILE + margin - left, at(extent, across) - leftmost)];
+    [start[across], size[across]] = [
+      leftmost,
+      Math.min(TILE + margin - left, at(extent, across) - leftmost),
+    ];
     [start[down], size[down]] = [first, last - first + 1];
     start[slice] = this.slice(level, point) - at(begin, slice);
-    const inside = rows.length > 0 && at(size, across) > 0 && at(start, slice) >= 0 && at(start, slice) < at(extent, slice);
+    const inside =
+      rows.length > 0 &&
+      at(size, across) > 0 &&
+      at(start, slice) >= 0 &&
+      at(start, slice) < at(extent, slice);
     if (!inside) return null;
-    return { start, size, width: at(size, across), rows: rows.map((each) => each - first), top: above - margin, left };
+    return {
+      start,
+      size,
+      width: at(size, across),
+      rows: rows.map((each) => each - first),
+      top: above - margin,
+      left,
+    };
   }
 
   /** A point's position in the plane, in units. */

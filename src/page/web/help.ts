@@ -7,15 +7,22 @@ import { KEYS } from "./keys";
 /** Notices at the bottom of the stage. */
 export class Notices {
   private readonly words = h("span", {});
-  private readonly said = h("p", { className: "said", role: "status", hidden: true }, this.words,
-    iconButton("close", "Close the notice", () => (this.said.hidden = true)));
+  private readonly said = h(
+    "p",
+    { className: "said", role: "status", hidden: true },
+    this.words,
+    iconButton("close", "Close the notice", () => (this.said.hidden = true)),
+  );
   private readonly reason = h("span", {});
   private readonly trouble = h("p", { className: "problem", role: "alert", hidden: true });
   readonly element = h("div", { className: "notices" }, this.said, this.trouble);
 
   constructor(retry: () => void) {
-    this.trouble.append(this.reason, h("button", { type: "button", onclick: retry }, "Try again"),
-      h("button", { type: "button", onclick: () => this.clear() }, "Dismiss"));
+    this.trouble.append(
+      this.reason,
+      h("button", { type: "button", onclick: retry }, "Try again"),
+      h("button", { type: "button", onclick: () => this.clear() }, "Dismiss"),
+    );
   }
 
   /** Hides the problem. */
@@ -31,7 +38,12 @@ export class Notices {
 
   /** A notice that stays beside others until it is dismissed. */
   stay(text: string): void {
-    const line = h("p", { role: "status" }, text, h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"));
+    const line = h(
+      "p",
+      { role: "status" },
+      text,
+      h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"),
+    );
     this.element.append(line);
   }
 
@@ -39,10 +51,28 @@ export class Notices {
   work(text: string): { signal: AbortSignal; say(text: string): void; end(): void } {
     const ending = new AbortController();
     const said = h("span", {}, text);
-    const line = h("p", { className: "work", role: "status" }, said,
-      h("button", { type: "button", onclick: () => { ending.abort(); line.remove(); } }, "Cancel"));
+    const line = h(
+      "p",
+      { className: "work", role: "status" },
+      said,
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            ending.abort();
+            line.remove();
+          },
+        },
+        "Cancel",
+      ),
+    );
     this.element.append(line);
-    return { signal: ending.signal, say: (now) => (said.textContent = now), end: () => line.remove() };
+    return {
+      signal: ending.signal,
+      say: (now) => (said.textContent = now),
+      end: () => line.remove(),
+    };
   }
 
   problem(reason: string): void {
@@ -55,8 +85,13 @@ export class Notices {
 export class Told {
   private readonly text = h("span", { className: "text" });
   private readonly all = h("button", { type: "button", className: "plain" });
-  readonly element = h("p", { className: "told", role: "status", hidden: true }, this.text, this.all,
-    iconButton("close", "Close the notice", () => this.close()));
+  readonly element = h(
+    "p",
+    { className: "told", role: "status", hidden: true },
+    this.text,
+    this.all,
+    iconButton("close", "Close the notice", () => this.close()),
+  );
   /** The text that was closed; another one is shown. */
   private closed = "";
 
@@ -74,27 +109,37 @@ export class Told {
     const { errors = 0, warnings = 0 } = noticed ?? {};
     const [worst] = notices ?? [];
     this.element.classList.toggle("error", errors > 0);
-    this.text.textContent = worst ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}` : counted(errors, warnings);
+    this.text.textContent = worst
+      ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}`
+      : counted(errors, warnings);
     this.element.hidden = this.text.textContent === this.closed || errors + warnings === 0;
     this.text.title = this.text.textContent;
-    this.all.textContent = errors + warnings > 1 ? `All ${errors + warnings} notices` : "About this file";
+    this.all.textContent =
+      errors + warnings > 1 ? `All ${errors + warnings} notices` : "About this file";
   }
 }
 
 /** The number of errors and of warnings about data. */
 export function counted(errors: number, warnings: number): string {
-  const some = (count: number, what: string) => (count ? [`${count} ${what}${count > 1 ? "s" : ""}`] : []);
+  const some = (count: number, what: string) =>
+    count ? [`${count} ${what}${count > 1 ? "s" : ""}`] : [];
   return [...some(errors, "error"), ...some(warnings, "warning")].join(", ");
 }
 
 /** The keys and gestures. */
 export function helpDialog(): HTMLDialogElement {
   const line = (keys: string, says: string) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, says)];
-  return sheet("Keys",
-    h("dl", {}, ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
+  return sheet(
+    "Keys",
+    h(
+      "dl",
+      {},
+      ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
       ...line("wheel", "zoom; with shift or alt: slices, with both: ten slices"),
       ...line("drag, pinch", "move, zoom"),
-      ...line("click", "with all three planes: set where they cross")));
+      ...line("click", "with all three planes: set where they cross"),
+    ),
+  );
 }
 
 /** Copies text to the clipboard; false if the browser does not allow it. */

@@ -62,10 +62,21 @@ const placed = (name: string, code: string, says: string, acts: Key["acts"]): Ke
 const ten = (event: KeyboardEvent) => (event.shiftKey ? 10 : 1);
 
 export const KEYS: Key[] = [
-  placed(",", "Comma", "previous slice, ten with shift", (actions, event) => actions.step(-ten(event))),
+  placed(",", "Comma", "previous slice, ten with shift", (actions, event) =>
+    actions.step(-ten(event)),
+  ),
   placed(".", "Period", "next slice, ten with shift", (actions, event) => actions.step(ten(event))),
-  { ...placed("t", "KeyT", "next time point, previous with shift", (actions, event) => actions.time(event.shiftKey ? -1 : 1)) },
-  placed("b", "KeyB", "a slab of slices: maximum, minimum, mean, one slice; with shift thicker, up to the whole stack", (actions, event) => actions.slab(event.shiftKey)),
+  {
+    ...placed("t", "KeyT", "next time point, previous with shift", (actions, event) =>
+      actions.time(event.shiftKey ? -1 : 1),
+    ),
+  },
+  placed(
+    "b",
+    "KeyB",
+    "a slab of slices: maximum, minimum, mean, one slice; with shift thicker, up to the whole stack",
+    (actions, event) => actions.slab(event.shiftKey),
+  ),
   key("z", "plane xy: slices along z", (actions) => actions.arrange("xy")),
   key("y", "plane xz: slices along y", (actions) => actions.arrange("xz")),
   key("x", "plane yz: slices along x", (actions) => actions.arrange("yz")),
@@ -76,27 +87,49 @@ export const KEYS: Key[] = [
     matches: (event) => /^Digit[1-9]$/.test(event.code),
     acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1, event.shiftKey),
   },
-  placed("j", "KeyJ", "the next channel alone, the previous with shift", (actions, event) => actions.beside(event.shiftKey ? -1 : 1)),
+  placed("j", "KeyJ", "the next channel alone, the previous with shift", (actions, event) =>
+    actions.beside(event.shiftKey ? -1 : 1),
+  ),
   {
     keys: "← → ↑ ↓",
     says: "move",
     matches: (event) => event.key.startsWith("Arrow"),
     acts: (actions, { key: name }) =>
-      actions.pan(STEP * (Number(name === "ArrowRight") - Number(name === "ArrowLeft")),
-        STEP * (Number(name === "ArrowDown") - Number(name === "ArrowUp"))),
+      actions.pan(
+        STEP * (Number(name === "ArrowRight") - Number(name === "ArrowLeft")),
+        STEP * (Number(name === "ArrowDown") - Number(name === "ArrowUp")),
+      ),
   },
-  { keys: "+", says: "zoom in", matches: ({ key: name }) => name === "+" || name === "=", acts: (actions) => actions.zoom(1.5) },
-  { keys: "−", says: "zoom out", matches: ({ key: name }) => name === "-" || name === "_", acts: (actions) => actions.zoom(1 / 1.5) },
+  {
+    keys: "+",
+    says: "zoom in",
+    matches: ({ key: name }) => name === "+" || name === "=",
+    acts: (actions) => actions.zoom(1.5),
+  },
+  {
+    keys: "−",
+    says: "zoom out",
+    matches: ({ key: name }) => name === "-" || name === "_",
+    acts: (actions) => actions.zoom(1 / 1.5),
+  },
   key("0", "fit the whole plane", (actions) => actions.whole()),
   key("o", "one voxel per pixel", (actions) => actions.actual()),
   key("f", "full screen", (actions) => actions.screen()),
   key("g", "go to a position, a slice, a time, a label, a link", (actions) => actions.goto()),
   key("m", "measure along a line", (actions) => actions.line()),
-  key("r", "measure a rectangle: mean, standard deviation, minimum, maximum", (actions) => actions.region()),
+  key("r", "measure a rectangle: mean, standard deviation, minimum, maximum", (actions) =>
+    actions.region(),
+  ),
   key("h", "bookmarks: views with names", (actions) => actions.bookmarks()),
   key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
-  placed("k", "KeyK", "play along time or slices, with shift backwards; stop", (actions, event) => actions.play(event.shiftKey ? -1 : 1)),
-  key("l", "follow the newest slice or time point of a file that is being written, stop", (actions) => actions.follow()),
+  placed("k", "KeyK", "play along time or slices, with shift backwards; stop", (actions, event) =>
+    actions.play(event.shiftKey ? -1 : 1),
+  ),
+  key(
+    "l",
+    "follow the newest slice or time point of a file that is being written, stop",
+    (actions) => actions.follow(),
+  ),
   key("i", "about this file", (actions) => actions.about()),
   key("c", "copy the link to this view", (actions) => actions.link()),
   key("e", "save the view as a picture", (actions) => actions.picture()),
@@ -108,7 +141,12 @@ export const KEYS: Key[] = [
   key("n", "open this view in Neuroglancer", (actions) => actions.neuroglancer()),
   key("u", "copy the OME-Zarr address", (actions) => actions.zarr()),
   key("p", "show or hide the channels panel", (actions) => actions.panel()),
-  { keys: "?", says: "this help", matches: ({ key: name }) => name === "?", acts: (actions) => actions.help() },
+  {
+    keys: "?",
+    says: "this help",
+    matches: ({ key: name }) => name === "?",
+    acts: (actions) => actions.help(),
+  },
   key("Backspace", "back to the datasets", (actions) => actions.leave()),
 ];
 

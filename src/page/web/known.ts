@@ -1,4 +1,5 @@
-// What is known of the site: all its datasets, or those that links name; and of which of them there is something newer.
+// What is known of the site: all its datasets, or those that links name; and of which of them there
+// is something newer.
 
 import { type Dataset, loadSite, type Site } from "./data";
 
@@ -22,7 +23,9 @@ export class Known {
   /** Notes a change; null stands for any. */
   heard(change: Change | null): void {
     if (!change) this.whole = false;
-    const tokens = change ? [...change.added, ...change.changed, ...change.removed] : (this.site?.datasets ?? []).map(({ token }) => token);
+    const tokens = change
+      ? [...change.added, ...change.changed, ...change.removed]
+      : (this.site?.datasets ?? []).map(({ token }) => token);
     tokens.forEach((token) => this.behind.add(token));
   }
 
@@ -30,7 +33,10 @@ export class Known {
   now(token: string): Site | null {
     const { site, behind, whole } = this;
     if (!token) return whole && !behind.size ? site : null;
-    return !behind.has(token) && (whole || site?.datasets.some((dataset) => dataset.token === token)) ? site : null;
+    return !behind.has(token) &&
+      (whole || site?.datasets.some((dataset) => dataset.token === token))
+      ? site
+      : null;
   }
 
   /** The site with what such a page needs; only what is not known is asked for. */
@@ -48,7 +54,12 @@ export class Known {
     try {
       const site = await loadSite(tokens ?? undefined);
       const before = this.site?.datasets ?? [];
-      site.datasets.forEach((dataset) => addressed(dataset, before.find(({ token }) => token === dataset.token)));
+      site.datasets.forEach((dataset) =>
+        addressed(
+          dataset,
+          before.find(({ token }) => token === dataset.token),
+        ),
+      );
       if (tokens) {
         const others = before.filter(({ token }) => !tokens.includes(token));
         site.datasets = [...others, ...site.datasets.filter(({ token }) => tokens.includes(token))];
@@ -62,8 +73,12 @@ export class Known {
   }
 }
 
-/** Gives a dataset that has changed addresses of its version: what the browser keeps is of another one. */
+/**
+ * Gives a dataset that has changed addresses of its version: what the browser keeps is of another
+ * one.
+ */
 function addressed(dataset: Dataset, before: Dataset | undefined): void {
   if (!dataset.version || !before) return;
-  dataset.address = before.version === dataset.version ? before.address : `${dataset.token}@${dataset.version}`;
+  dataset.address =
+    before.version === dataset.version ? before.address : `${dataset.token}@${dataset.version}`;
 }

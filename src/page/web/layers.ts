@@ -1,11 +1,27 @@
-// Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their pixel processing.
+// Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their
+// pixel processing.
 //
-// Channels as the server shows them are ordinary tiles: one channel in grey, or up to six composited in colours (mcfc). Any
-// other range, gamma or colour map is drawn by the server from the data (`/view/`), up to six channels in a tile. While a
-// handle moves, its channel is a grey layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc;
-// labels are drawn on top.
+// Channels as the server shows them are ordinary tiles: one channel in grey, or up to six
+// composited in colours (mcfc). Any other range, gamma or colour map is drawn by the server from
+// the data (`/view/`), up to six channels in a tile. While a handle moves, its channel is a grey
+// layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc; labels are
+// drawn on top.
 
-import { addressOf, baseWindow, beginOf, type Channel, type Dataset, end, endOf, isMeasured, mayMiss, type Mount, type PlaneName, timeOf, type Triple } from "./data";
+import {
+  addressOf,
+  baseWindow,
+  beginOf,
+  type Channel,
+  type Dataset,
+  end,
+  endOf,
+  isMeasured,
+  mayMiss,
+  type Mount,
+  type PlaneName,
+  timeOf,
+  type Triple,
+} from "./data";
 import { at, type Box, Grid } from "./geometry";
 import { isPure, paintName, table } from "./paint";
 import { isServed, type LabelLook } from "./labels";
@@ -34,7 +50,10 @@ export interface Layer {
   preview: ((level: number, row: number, column: number) => string) | null;
   treatment: Treatment;
   /** Of labels that do not look as served: how they are drawn, and the voxels of each tile. */
-  labels: { look: LabelLook; voxels(level: number, row: number, column: number): { address: string; box: Box } | null } | null;
+  labels: {
+    look: LabelLook;
+    voxels(level: number, row: number, column: number): { address: string; box: Box } | null;
+  } | null;
   opacity: number;
   adds: boolean;
   /** Whether its tiles may have transparent pixels, where data is missing. */
@@ -59,22 +78,40 @@ export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
 /** Whether the server's ordinary tiles show a channel so. They are black where data is missing. */
 function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
   const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
-  return !slabOf(scene, channel, shown) && shown.window === null && shown.gamma === 1 && isPure(shown.colour) && !misses;
+  return (
+    !slabOf(scene, channel, shown) &&
+    shown.window === null &&
+    shown.gamma === 1 &&
+    isPure(shown.colour) &&
+    !misses
+  );
 }
 
 /** The slab that is drawn of a channel; its range must be known. */
 function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
-  return scene.adjust && hasSlabs(channel) && (shown.window !== null || isMeasured(channel)) ? scene.view.slab : null;
+  return scene.adjust && hasSlabs(channel) && (shown.window !== null || isMeasured(channel))
+    ? scene.view.slab
+    : null;
 }
 
 /** Whether the server projects slabs of a channel, and has tiles with losses of it. */
-export const hasSlabs = (channel: Channel): boolean => channel.kind === "image" && channel.levels.some(({ slab }) => slab);
+export const hasSlabs = (channel: Channel): boolean =>
+  channel.kind === "image" && channel.levels.some(({ slab }) => slab);
 
 /** The path of tiles with ranges, exponents and colours of ours, up to the plane. */
-function viewPath(dataset: Dataset, channels: Channel[], shown: (channel: Channel) => Shown): string {
+function viewPath(
+  dataset: Dataset,
+  channels: Channel[],
+  shown: (channel: Channel) => Shown,
+): string {
   const layers = channels.map((channel) => {
     const { window, gamma, colour } = shown(channel);
-    return [channel.name, ...(window ?? baseWindow(channel)), gamma, paintName(colour, channels.length === 1)].join(":");
+    return [
+      channel.name,
+      ...(window ?? baseWindow(channel)),
+      gamma,
+      paintName(colour, channels.length === 1),
+    ].join(":");
   });
   return `view/${addressOf(dataset)}/${layers.join()}`;
 }
@@ -102,14 +139,26 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const still = images.filter((channel) => channel.kind === "image" && !moving.includes(channel));
   const maker = new Maker(scene, plane);
   // One channel in grey has the address that other viewers ask for, too.
-  const groups = bundles(still).flatMap((group) => group.every((channel) => isPlain(scene, channel, shown(channel))) ? byColour(group, shown) : [group]);
+  const groups = bundles(still).flatMap((group) =>
+    group.every((channel) => isPlain(scene, channel, shown(channel)))
+      ? byColour(group, shown)
+      : [group],
+  );
   const drawn: [Channel[], Layer][] = [
-    ...images.filter((channel) => channel.kind === "rgb").map((channel): [Channel[], Layer] => [[channel], maker.single(channel)]),
-    ...moving.map((channel): [Channel[], Layer] => [[channel], maker.moving(channel, shown(channel))]),
+    ...images
+      .filter((channel) => channel.kind === "rgb")
+      .map((channel): [Channel[], Layer] => [[channel], maker.single(channel)]),
+    ...moving.map((channel): [Channel[], Layer] => [
+      [channel],
+      maker.moving(channel, shown(channel)),
+    ]),
     ...groups.map((group): [Channel[], Layer] => [group, maker.group(group, shown)]),
   ];
-  // Of channels in the same colours at different places, the tiles of a mosaic, the later lies on top; all else is added.
-  const looks = drawn.map(([channels]) => JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour])));
+  // Of channels in the same colours at different places, the tiles of a mosaic, the later lies on
+  // top; all else is added.
+  const looks = drawn.map(([channels]) =>
+    JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour])),
+  );
   const places = drawn.map(([[first]]) => String(beginOf(first as Channel)));
   drawn.forEach(([, layer], index) => {
     const alike = looks.indexOf(looks[index] as string);
@@ -117,7 +166,10 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   });
   const layers = drawn.map(([, layer]) => layer);
   const labels = on.filter((channel) => channel.kind === "labels");
-  return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];
+  return [
+    ...layers,
+    ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0)),
+  ];
 }
 
 /** Grey channels apart from those in colours. */
@@ -127,11 +179,18 @@ function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Chan
   return [...grey.map((channel) => [channel]), ...(others.length ? [others] : [])];
 }
 
-/** Groups of channels that the server can composite: the same levels, begin and end, all or none with time, at most six. */
+/**
+ * Groups of channels that the server can composite: the same levels, begin and end, all or none
+ * with time, at most six.
+ */
 function bundles(channels: Channel[]): Channel[][] {
   const alike = new Map<string, Channel[][]>();
   for (const channel of channels) {
-    const key = JSON.stringify([channel.times, beginOf(channel), channel.levels.map((level) => [level.factor, end(channel, level)])]);
+    const key = JSON.stringify([
+      channel.times,
+      beginOf(channel),
+      channel.levels.map((level) => [level.factor, end(channel, level)]),
+    ]);
     const found = alike.get(key) ?? [[]];
     if (found.at(-1)?.length === MAX_TOGETHER) found.push([]);
     found.at(-1)?.push(channel);
@@ -143,32 +202,74 @@ function bundles(channels: Channel[]): Channel[][] {
 class Maker {
   private readonly whole: Triple;
 
-  constructor(private readonly scene: Scene, private readonly plane: PlaneName) {
+  constructor(
+    private readonly scene: Scene,
+    private readonly plane: PlaneName,
+  ) {
     this.whole = endOf(inSight(scene.dataset, scene.view));
   }
 
   /** A layer; `path` is that of its tiles, up to the plane, and `lossy` that of its previews. */
-  private layer(channel: Channel, path: string, treatment: Treatment = AS_IT_IS, lossy: string | null = null): Layer {
+  private layer(
+    channel: Channel,
+    path: string,
+    treatment: Treatment = AS_IT_IS,
+    lossy: string | null = null,
+  ): Layer {
     const { dataset, view } = this.scene;
-    const grid = new Grid(channel, this.plane, this.whole, path.startsWith("view/") ? view.slab : null);
+    const grid = new Grid(
+      channel,
+      this.plane,
+      this.whole,
+      path.startsWith("view/") ? view.slab : null,
+    );
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `${point}/`;
-    const place = (level: number, row: number, column: number) => `${this.plane}/${time}${grid.slices(level, view.at, dataset.offset)}/${row}_${column}_${level}`;
-    const address = (level: number, row: number, column: number) => `${path}/${place(level, row, column)}.png`;
-    const preview = lossy === null ? null : (level: number, row: number, column: number) => `${lossy}/${place(level, row, column)}.jpg`;
+    const place = (level: number, row: number, column: number) =>
+      `${this.plane}/${time}${grid.slices(level, view.at, dataset.offset)}/${row}_${column}_${level}`;
+    const address = (level: number, row: number, column: number) =>
+      `${path}/${place(level, row, column)}.png`;
+    const preview =
+      lossy === null
+        ? null
+        : (level: number, row: number, column: number) =>
+            `${lossy}/${place(level, row, column)}.jpg`;
     const revision = dataset.live ? this.revision(channel, grid, point) : "";
-    const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel), revision].join("|");
-    return { key, revision, grid, address, preview, treatment, labels: null, opacity: 1, adds: false, mayMiss: false };
+    const key = [
+      address(0, 0, 0),
+      treatment.name,
+      treatment.clear,
+      beginOf(channel),
+      revision,
+    ].join("|");
+    return {
+      key,
+      revision,
+      grid,
+      address,
+      preview,
+      treatment,
+      labels: null,
+      opacity: 1,
+      adds: false,
+      mayMiss: false,
+    };
   }
 
-  /** The windows; and the state of the file, if the newest slice or time point is shown, which may not be complete. */
+  /**
+   * The windows; and the state of the file, if the newest slice or time point is shown, which may
+   * not be complete.
+   */
   private revision(channel: Channel, grid: Grid, point: number | null): string {
     const { dataset, view } = this.scene;
     const thickness = grid.levels.at(-1)?.thickness ?? 1;
     const slice = (z: number) => Math.floor(z / thickness);
     const isLast = this.plane !== "xy" || slice(at(view.at, 2)) >= slice(at(this.whole, 2) - 1);
     const isNewest = view.slab || point === null ? isLast : point + 1 === channel.times;
-    return JSON.stringify([dataset.channels.map((each) => each.window), ...(isNewest ? [dataset.modified, dataset.bytes] : [])]);
+    return JSON.stringify([
+      dataset.channels.map((each) => each.window),
+      ...(isNewest ? [dataset.modified, dataset.bytes] : []),
+    ]);
   }
 
   /** The path of the server's ordinary tiles. */
@@ -190,11 +291,18 @@ class Maker {
     const { dataset } = this.scene;
     const [first] = channels as [Channel];
     const own = viewPath(dataset, channels, shown);
-    const lossy = this.scene.adjust && channels.every((channel) => hasSlabs(channel) && (shown(channel).window || isMeasured(channel))) ? own : null;
+    const lossy =
+      this.scene.adjust &&
+      channels.every(
+        (channel) => hasSlabs(channel) && (shown(channel).window || isMeasured(channel)),
+      )
+        ? own
+        : null;
     if (!channels.every((channel) => isPlain(this.scene, channel, shown(channel)))) {
       return { ...this.layer(first, own, AS_IT_IS, lossy), mayMiss: channels.some(mayMiss) };
     }
-    if (channels.length === 1 && !shown(first).colour) return this.layer(first, this.pathOf(first), AS_IT_IS, lossy);
+    if (channels.length === 1 && !shown(first).colour)
+      return this.layer(first, this.pathOf(first), AS_IT_IS, lossy);
     const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
     return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`), AS_IT_IS, lossy);
   }
@@ -203,13 +311,23 @@ class Maker {
   moving(channel: Channel, shown: Shown): Layer {
     const held = shown.held ?? AS_SERVED;
     const grey: Shown = { ...shown, ...held, colour: "" };
-    const path = isPlain(this.scene, channel, grey) ? this.pathOf(channel) : viewPath(this.scene.dataset, [channel], () => grey);
+    const path = isPlain(this.scene, channel, grey)
+      ? this.pathOf(channel)
+      : viewPath(this.scene.dataset, [channel], () => grey);
     const name = JSON.stringify([shown.colour, shown.window, shown.gamma, held, channel.window]);
-    const layer = this.layer(channel, path, { name, table: table(shown.colour, stretched(channel, held, shown)), clear: false });
+    const layer = this.layer(channel, path, {
+      name,
+      table: table(shown.colour, stretched(channel, held, shown)),
+      clear: false,
+    });
     return { ...layer, mayMiss: mayMiss(channel) };
   }
 
-  labels(channel: Channel, { opacity, selected, shuffle, outlines }: Shown, covers: boolean): Layer {
+  labels(
+    channel: Channel,
+    { opacity, selected, shuffle, outlines }: Shown,
+    covers: boolean,
+  ): Layer {
     const { dataset, view } = this.scene;
     const layer = this.layer(channel, this.pathOf(channel), { ...AS_IT_IS, clear: true });
     layer.opacity = covers ? opacity : 1;
@@ -218,7 +336,9 @@ class Maker {
     const voxels = (level: number, row: number, column: number) => {
       // An outline is where the next pixel differs, also beyond the tile.
       const box = layer.grid.box(level, column, row, view.at, outlines ? 1 : 0);
-      return box && { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box };
+      return (
+        box && { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box }
+      );
     };
     return { ...layer, key: `${layer.key}|${JSON.stringify(look)}`, labels: { look, voxels } };
   }

@@ -1,7 +1,9 @@
-// The list of datasets: found by words, sorted, grouped by folder; a thumbnail and a line of description each.
+// The list of datasets: found by words, sorted, grouped by folder; a thumbnail and a line of
+// description each.
 //
-// Thousands of datasets are laid out by numbers: only the cards in sight, and a row before and after them (which the keyboard
-// reaches), are in the document, and only those in sight request their picture.
+// Thousands of datasets are laid out by numbers: only the cards in sight, and a row before and
+// after them (which the keyboard reaches), are in the document, and only those in sight request
+// their picture.
 
 import type { Channel, Dataset, Site } from "./data";
 import { h } from "./dom";
@@ -23,42 +25,72 @@ interface Pending {
   address: string;
 }
 
-/** A tile, cropped to the part inside the volume: the first of a view, or the tiles of a mosaic, each at its place. */
+/**
+ * A tile, cropped to the part inside the volume: the first of a view, or the tiles of a mosaic,
+ * each at its place.
+ */
 function picture(layers: Layer[]): { frame: HTMLElement; images: Pending[] } | null {
   const [first] = layers;
   if (!first) return null;
-  const shown = layers.filter((layer) => layer === first || (!layer.adds && !layer.treatment.clear));
+  const shown = layers.filter(
+    (layer) => layer === first || (!layer.adds && !layer.treatment.clear),
+  );
   const tiles = shown.map(({ grid, address }) => {
     const level = coarsest(grid);
     const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
     const image = h("img", { alt: "", decoding: "async" });
-    image.addEventListener("error", () => image.hasAttribute("src") && image.replaceWith(h("span", { className: "lost" }, "no image")));
-    return { image, address: address(level, row, column), inside: grid.inside(level, column, row), bounds: grid.bounds(level, column, row) };
+    image.addEventListener(
+      "error",
+      () =>
+        image.hasAttribute("src") &&
+        image.replaceWith(h("span", { className: "lost" }, "no image")),
+    );
+    return {
+      image,
+      address: address(level, row, column),
+      inside: grid.inside(level, column, row),
+      bounds: grid.bounds(level, column, row),
+    };
   });
   const [only] = tiles;
   const { width, height } = tiles.length === 1 && only ? only.bounds : first.grid;
   // Fitted and centred in a square; the rest of each tile is outside the frame.
   const side = Math.max(width, height);
-  const frame = h("span", { className: "frame" }, ...tiles.map(({ image, inside, bounds }) => {
-    const crop = h("span", { className: "crop" }, image);
-    const [x, y] = tiles.length === 1 ? [0, 0] : [bounds.x, bounds.y];
-    Object.assign(crop.style, { left: `${(100 * x) / width}%`, top: `${(100 * y) / height}%`, width: `${(100 * bounds.width) / width}%`, height: `${(100 * bounds.height) / height}%` });
-    image.style.width = `${(100 * TILE) / inside.width}%`;
-    return crop;
-  }));
+  const frame = h(
+    "span",
+    { className: "frame" },
+    ...tiles.map(({ image, inside, bounds }) => {
+      const crop = h("span", { className: "crop" }, image);
+      const [x, y] = tiles.length === 1 ? [0, 0] : [bounds.x, bounds.y];
+      Object.assign(crop.style, {
+        left: `${(100 * x) / width}%`,
+        top: `${(100 * y) / height}%`,
+        width: `${(100 * bounds.width) / width}%`,
+        height: `${(100 * bounds.height) / height}%`,
+      });
+      image.style.width = `${(100 * TILE) / inside.width}%`;
+      return crop;
+    }),
+  );
   frame.style.width = `${(100 * width) / side}%`;
   frame.style.height = `${(100 * height) / side}%`;
   return { frame, images: tiles };
 }
 
 function extent(channel: Channel | undefined): string {
-  const size = channel?.levels[0]?.size.map((length) => length.toLocaleString("en")).join(" × ") ?? "";
+  const size =
+    channel?.levels[0]?.size.map((length) => length.toLocaleString("en")).join(" × ") ?? "";
   return channel?.times ? `${size}, ${channel.times} time${channel.times === 1 ? "" : "s"}` : size;
 }
 
 /** The voxels of all channels, which a size in bytes replaces where the server knows it. */
-const sizeOf = (dataset: Dataset): number => dataset.bytes ?? dataset.channels.reduce((sum, { levels, times }) =>
-  sum + (levels[0]?.size ?? []).reduce((all, length) => all * length, times ?? 1), 0);
+const sizeOf = (dataset: Dataset): number =>
+  dataset.bytes ??
+  dataset.channels.reduce(
+    (sum, { levels, times }) =>
+      sum + (levels[0]?.size ?? []).reduce((all, length) => all * length, times ?? 1),
+    0,
+  );
 
 const byName = new Intl.Collator("en", { numeric: true });
 const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): number }> = {
@@ -72,21 +104,45 @@ class Card {
   readonly element: HTMLElement;
   private readonly picture: ReturnType<typeof picture>;
 
-  constructor(readonly dataset: Dataset, site: Site) {
+  constructor(
+    readonly dataset: Dataset,
+    site: Site,
+  ) {
     const view = beginning(dataset);
     // The middle of a series, as the first time point may be blank.
-    const halfway = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
-    const time = dataset.channels.find((channel) => view.shown[channel.name]?.on)?.existing?.middle_time ?? halfway;
-    const layers = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true }, "xy");
+    const halfway = Math.floor(
+      Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2,
+    );
+    const time =
+      dataset.channels.find((channel) => view.shown[channel.name]?.on)?.existing?.middle_time ??
+      halfway;
+    const layers = layersOf(
+      { dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true },
+      "xy",
+    );
     this.picture = picture(layers);
     const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
-    const date = dataset.modified ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" }) : "";
-    this.element = h("li", {}, h("a", { href: toHash(dataset, view), className: "card", title: dataset.token },
-      h("span", { className: `thumbnail${layers[0]?.mayMiss ? " misses" : ""}` }, this.picture?.frame, mark(dataset)),
-      h("strong", {}, dataset.token),
-      h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
-      date && h("span", {}, date),
-      h("small", { title: names }, names)));
+    const date = dataset.modified
+      ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" })
+      : "";
+    this.element = h(
+      "li",
+      {},
+      h(
+        "a",
+        { href: toHash(dataset, view), className: "card", title: dataset.token },
+        h(
+          "span",
+          { className: `thumbnail${layers[0]?.mayMiss ? " misses" : ""}` },
+          this.picture?.frame,
+          mark(dataset),
+        ),
+        h("strong", {}, dataset.token),
+        h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
+        date && h("span", {}, date),
+        h("small", { title: names }, names),
+      ),
+    );
   }
 
   /** Requests the picture, or gives up the request. */
@@ -102,11 +158,20 @@ class Card {
 function mark({ noticed }: Dataset): HTMLElement | false {
   const { errors = 0, warnings = 0 } = noticed ?? {};
   const says = counted(errors, warnings);
-  return says !== "" && h("span", { className: errors ? "mark error" : "mark", title: says, role: "img", "aria-label": says }, "!");
+  return (
+    says !== "" &&
+    h(
+      "span",
+      { className: errors ? "mark error" : "mark", title: says, role: "img", "aria-label": says },
+      "!",
+    )
+  );
 }
 
 /** Something at a height of the list. */
-type Item = { top: number; height: number } & ({ folder: string; count: number } | { dataset: Dataset; left: number; index: number });
+type Item = { top: number; height: number } & (
+  { folder: string; count: number } | { dataset: Dataset; left: number; index: number }
+);
 
 /** What a person has chosen, which stays when the list is left and opened again. */
 interface Choice {
@@ -136,24 +201,56 @@ export class List {
   private width = 0;
   private calm = 0;
 
-  constructor(private site: Site, private readonly choice: Choice) {
-    const search = h("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search datasets", value: choice.words,
+  constructor(
+    private site: Site,
+    private readonly choice: Choice,
+  ) {
+    const search = h("input", {
+      type: "search",
+      id: "search",
+      placeholder: "Search",
+      "aria-label": "Search datasets",
+      value: choice.words,
       oninput: () => {
         choice.words = search.value;
         this.lay();
-      } });
-    const known = Object.entries(ORDERS).filter(([name]) => name !== "date" || site.datasets.some((dataset) => dataset.modified));
-    const order = h("select", { id: "order", onchange: () => {
-      choice.order = order.value;
-      this.lay();
-    } }, ...known.map(([value, { says }]) => h("option", { value, selected: value === choice.order }, says)));
+      },
+    });
+    const known = Object.entries(ORDERS).filter(
+      ([name]) => name !== "date" || site.datasets.some((dataset) => dataset.modified),
+    );
+    const order = h(
+      "select",
+      {
+        id: "order",
+        onchange: () => {
+          choice.order = order.value;
+          this.lay();
+        },
+      },
+      ...known.map(([value, { says }]) =>
+        h("option", { value, selected: value === choice.order }, says),
+      ),
+    );
     const tools = h("div", { className: "finding" }, search, h("label", {}, "Sort by ", order));
-    this.element = h("main", { className: "list" },
+    this.element = h(
+      "main",
+      { className: "list" },
       h("header", {}, h("h1", {}, "voltile"), this.count, tools),
-      this.shelf, this.nothing,
+      this.shelf,
+      this.nothing,
       site.protected && secretForm(),
-      h("footer", {}, `voltile ${site.version ?? ""} · `, h("a", { href: "simple" }, "without scripts"), " · ",
-        h("a", { href: "datasets.json" }, "datasets.json"), " · ", h("a", { href: "metrics" }, "metrics")));
+      h(
+        "footer",
+        {},
+        `voltile ${site.version ?? ""} · `,
+        h("a", { href: "simple" }, "without scripts"),
+        " · ",
+        h("a", { href: "datasets.json" }, "datasets.json"),
+        " · ",
+        h("a", { href: "metrics" }, "metrics"),
+      ),
+    );
   }
 
   /** Must be called after the element is in the page. */
@@ -178,7 +275,8 @@ export class List {
   /** The datasets in which all words occur, in order. */
   private found(): Dataset[] {
     const { words } = this.choice;
-    const text = ({ token, folder, channels }: Dataset) => [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
+    const text = ({ token, folder, channels }: Dataset) =>
+      [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
     const hasWords = wordFilter(words);
     const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
     return found.sort(ORDERS[this.choice.order]?.compare);
@@ -189,11 +287,19 @@ export class List {
     const datasets = this.found();
     const all = this.site.datasets.length;
     const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
-    this.count.textContent = datasets.length === all ? counted : `${datasets.length.toLocaleString("en")} of ${counted}`;
+    this.count.textContent =
+      datasets.length === all ? counted : `${datasets.length.toLocaleString("en")} of ${counted}`;
     this.nothing.hidden = datasets.length > 0;
-    this.nothing.textContent = all ? "No dataset has these words." : this.site.protected ? "No datasets are shown without a secret." : "No datasets are served.";
+    this.nothing.textContent = all
+      ? "No dataset has these words."
+      : this.site.protected
+        ? "No datasets are shown without a secret."
+        : "No datasets are served.";
     this.width = this.shelf.clientWidth;
-    const columns = Math.max(this.width < 420 ? 2 : 1, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
+    const columns = Math.max(
+      this.width < 420 ? 2 : 1,
+      Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)),
+    );
     const side = Math.floor((this.width - GAP * (columns - 1)) / columns);
     const height = side + TEXT;
     const groups = new Map<string, Dataset[]>();
@@ -213,7 +319,13 @@ export class List {
       if (this.choice.closed.has(folder)) continue;
       group.forEach((dataset, i) => {
         const row = Math.floor(i / columns);
-        this.items.push({ top: top + row * (height + GAP), height, dataset, left: (i % columns) * (side + GAP), index: (index += 1) });
+        this.items.push({
+          top: top + row * (height + GAP),
+          height,
+          dataset,
+          left: (i % columns) * (side + GAP),
+          index: (index += 1),
+        });
       });
       top += Math.ceil(group.length / columns) * (height + GAP);
     }
@@ -229,7 +341,9 @@ export class List {
     const begin = -this.shelf.getBoundingClientRect().top;
     const end = begin + window.innerHeight;
     const row = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
-    const near = this.items.filter(({ top, height }) => top + height > begin - row && top < end + row);
+    const near = this.items.filter(
+      ({ top, height }) => top + height > begin - row && top < end + row,
+    );
     const kept = new Set<Node>();
     let before: Element | null = null;
     for (const item of near) {
@@ -247,16 +361,21 @@ export class List {
       this.cards.delete(token);
     }
     window.clearTimeout(this.calm);
-    const see = () => near.forEach((item) => {
-      if ("dataset" in item) this.cards.get(item.dataset.token)?.see(item.top + item.height > begin && item.top < end);
-    });
+    const see = () =>
+      near.forEach((item) => {
+        if ("dataset" in item)
+          this.cards.get(item.dataset.token)?.see(item.top + item.height > begin && item.top < end);
+      });
     if (scrolls) this.calm = window.setTimeout(see, CALM);
     else see();
   }
 
   private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
     let card = this.cards.get(dataset.token);
-    if (!card || (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))) {
+    if (
+      !card ||
+      (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))
+    ) {
       card?.element.remove();
       card = new Card(dataset, this.site);
       this.cards.set(dataset.token, card);
@@ -275,7 +394,11 @@ export class List {
         closed[closed.has(folder) ? "delete" : "add"](folder);
         this.lay();
       };
-      heading = h("li", { className: "folder" }, h("h2", {}, h("button", { type: "button", onclick })));
+      heading = h(
+        "li",
+        { className: "folder" },
+        h("h2", {}, h("button", { type: "button", onclick })),
+      );
       this.headings.set(folder, heading);
     }
     const button = heading.querySelector("button") as HTMLButtonElement;
@@ -292,4 +415,9 @@ export class List {
 }
 
 /** A list as it opens first. */
-export const firstChoice = (): Choice => ({ words: "", order: "name", closed: new Set(), scroll: 0 });
+export const firstChoice = (): Choice => ({
+  words: "",
+  order: "name",
+  closed: new Set(),
+  scroll: 0,
+});

@@ -1,7 +1,9 @@
-// Changes of the datasets while the page is open: one event stream of the server for all pages of the browser.
+// Changes of the datasets while the page is open: one event stream of the server for all pages of
+// the browser.
 //
-// The pages agree over a BroadcastChannel which of them listens, and that page tells the others. If it is gone for a while,
-// another takes its place. Where the server grants no stream, the page that would listen asks now and then.
+// The pages agree over a BroadcastChannel which of them listens, and that page tells the others. If
+// it is gone for a while, another takes its place. Where the server grants no stream, the page that
+// would listen asks now and then.
 
 import type { Change } from "./known";
 
@@ -15,7 +17,8 @@ const POLL = 15_000;
 
 /** What has changed; null if it is not known. */
 type Told = { restarted: boolean; change: Change | null };
-type Message = { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
+type Message =
+  { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
 
 export class Live {
   private readonly id = Math.random();
@@ -28,8 +31,10 @@ export class Live {
   /** Of the server, as its stream said. */
   private started: number | null = null;
 
-  /** `changed` is called when datasets may have changed; `restarted` if the server answers again after it did not; `change` is what,
-   *  null if anything. */
+  /**
+   * `changed` is called when datasets may have changed; `restarted` if the server answers again
+   * after it did not; `change` is what, null if anything.
+   */
   constructor(private readonly changed: (restarted: boolean, change: Change | null) => void) {
     this.channel.onmessage = (event) => this.hear(event.data as Message);
     this.say({ kind: "who" });
@@ -88,7 +93,9 @@ export class Live {
       if (this.started !== null) this.tell(this.started !== started, null);
       this.started = started;
     });
-    stream.addEventListener("datasets", (event) => this.tell(false, JSON.parse((event as MessageEvent<string>).data) as Change));
+    stream.addEventListener("datasets", (event) =>
+      this.tell(false, JSON.parse((event as MessageEvent<string>).data) as Change),
+    );
     stream.addEventListener("error", () => {
       // The browser connects again by itself, unless the server refused.
       if (stream.readyState !== EventSource.CLOSED || this.stream !== stream) return;

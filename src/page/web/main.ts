@@ -1,4 +1,5 @@
-// Entry point: fetches the datasets, then shows the list or the dataset that the URL names, and follows changes of both.
+// Entry point: fetches the datasets, then shows the list or the dataset that the URL names, and
+// follows changes of both.
 
 import { type Dataset, explain, type Site } from "./data";
 import { h } from "./dom";
@@ -20,7 +21,8 @@ function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTM
   return h("main", { className: "notice" }, h("p", { role: "alert" }, text), ...more);
 }
 
-const named = (site: Site): Dataset | undefined => site.datasets.find((each) => each.token === tokenOf(location.hash));
+const named = (site: Site): Dataset | undefined =>
+  site.datasets.find((each) => each.token === tokenOf(location.hash));
 
 /** Shows what the URL names. */
 function route(site: Site): void {
@@ -40,7 +42,9 @@ function route(site: Site): void {
   if (!dataset?.channels.length) {
     const way = site.protected ? " If it is protected, enter a secret that shows it." : "";
     const all = h("a", { href: "#" }, "All datasets");
-    page.replaceChildren(notice(`There is no dataset “${token}” here.${way}`, site.protected && secretForm(), all));
+    page.replaceChildren(
+      notice(`There is no dataset “${token}” here.${way}`, site.protected && secretForm(), all),
+    );
     return;
   }
   document.title = `${token} · voltile`;
@@ -51,8 +55,9 @@ function route(site: Site): void {
 }
 
 /**
- * OpenSeadragon adds a style sheet to the page, which our Content-Security-Policy forbids, unless one is there.
- * This empty element with the expected attribute prevents that; the rule itself is in style.css.
+ * OpenSeadragon adds a style sheet to the page, which our Content-Security-Policy forbids, unless
+ * one is there. This empty element with the expected attribute prevents that; the rule itself is in
+ * style.css.
  */
 function spareStyle(): void {
   const mark = document.createElementNS("urn:voltile", "style");
@@ -75,7 +80,8 @@ async function show(): Promise<void> {
 
 /** Keeps the page true while datasets come, change and go. */
 function follow(): void {
-  const version = (dataset: Dataset | undefined) => dataset && (dataset.version ?? JSON.stringify(dataset));
+  const version = (dataset: Dataset | undefined) =>
+    dataset && (dataset.version ?? JSON.stringify(dataset));
   const changed = async (restarted: boolean, change: Change | null) => {
     const token = tokenOf(location.hash);
     const before = at?.datasets.find((dataset) => dataset.token === token);
@@ -93,8 +99,7 @@ function follow(): void {
     else if (version(before) !== version(now)) {
       if (shown instanceof Viewer && now && shown.canTake(now)) shown.take(now);
       else route(site);
-    }
-    else if (restarted && shown) shown.retry();
+    } else if (restarted && shown) shown.retry();
   };
   window.addEventListener("hashchange", () => void attempt(show));
   // One after the other, so that an older answer does not come last.
@@ -109,7 +114,12 @@ async function attempt(what: () => Promise<void>): Promise<void> {
   } catch (error) {
     shown?.close();
     shown = null;
-    page.replaceChildren(notice(explain(error), h("button", { type: "button", onclick: () => void attempt(what) }, "Try again")));
+    page.replaceChildren(
+      notice(
+        explain(error),
+        h("button", { type: "button", onclick: () => void attempt(what) }, "Try again"),
+      ),
+    );
   }
 }
 

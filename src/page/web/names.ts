@@ -12,22 +12,44 @@ export interface Named {
 /** The most labels that a search shows. */
 const MAX_FOUND = 8;
 
-async function ask(dataset: Dataset, channel: Channel, query: Record<string, string>, signal: AbortSignal): Promise<Named[]> {
+async function ask(
+  dataset: Dataset,
+  channel: Channel,
+  query: Record<string, string>,
+  signal: AbortSignal,
+): Promise<Named[]> {
   const address = `datasets/${addressOf(dataset)}/${channel.name}/labels.json?${new URLSearchParams(query)}`;
-  const page = (await (await sound(await fetch(address, { signal }))).json()) as { labels: { id: string; name: string }[] };
+  const page = (await (await sound(await fetch(address, { signal }))).json()) as {
+    labels: { id: string; name: string }[];
+  };
   return page.labels.map(({ id, name }) => ({ channel, id, name }));
 }
 
 /** The names of labels by their ids, of those that have one. */
-export async function namesOf(dataset: Dataset, channel: Channel, ids: string[], signal: AbortSignal): Promise<Map<string, string>> {
+export async function namesOf(
+  dataset: Dataset,
+  channel: Channel,
+  ids: string[],
+  signal: AbortSignal,
+): Promise<Map<string, string>> {
   const asked = ids.filter((id) => /^\d+$/.test(id));
   if (!channel.names || !asked.length) return new Map();
-  return new Map((await ask(dataset, channel, { id: asked.join() }, signal)).map(({ id, name }) => [id, name]));
+  return new Map(
+    (await ask(dataset, channel, { id: asked.join() }, signal)).map(({ id, name }) => [id, name]),
+  );
 }
 
 /** The labels of all channels whose name, or another text of theirs, contains a text. */
-export async function searchNames(dataset: Dataset, text: string, signal: AbortSignal): Promise<Named[]> {
+export async function searchNames(
+  dataset: Dataset,
+  text: string,
+  signal: AbortSignal,
+): Promise<Named[]> {
   const channels = dataset.channels.filter((channel) => channel.names);
-  const found = await Promise.all(channels.map((channel) => ask(dataset, channel, { search: text, count: String(MAX_FOUND) }, signal)));
+  const found = await Promise.all(
+    channels.map((channel) =>
+      ask(dataset, channel, { search: text, count: String(MAX_FOUND) }, signal),
+    ),
+  );
   return found.flat().slice(0, MAX_FOUND);
 }

@@ -1,5 +1,5 @@
-// How a channel is painted: grey, one of six pure colours or any other (which add to other channels), or a colour map, for a channel
-// alone.
+// How a channel is painted: grey, one of six pure colours or any other (which add to other
+// channels), or a colour map, for a channel alone.
 //
 // The tables of the maps are the server's own files: 256 reds, 256 greens, 256 blues.
 
@@ -21,8 +21,18 @@ export const MAPS: MapName[] = ["inverted", "fire", "viridis", "magma", "cyanhot
 /** The map of values on both sides of zero. */
 export const DIVERGING: MapName = "coolwarm";
 const NAMES: Record<Pure | MapName, string> = {
-  "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
-  inverted: "inverted grey", fire: "fire", viridis: "viridis", magma: "magma", cyanhot: "cyan hot",
+  "": "grey",
+  C: "cyan",
+  M: "magenta",
+  Y: "yellow",
+  R: "red",
+  G: "green",
+  B: "blue",
+  inverted: "inverted grey",
+  fire: "fire",
+  viridis: "viridis",
+  magma: "magma",
+  cyanhot: "cyan hot",
   coolwarm: "cool and warm",
 };
 
@@ -42,29 +52,41 @@ export function readColour(text: string): Colour | null {
 export const colourText = (colour: Colour): string => (isCode(colour) ? colour.slice(1) : colour);
 
 const PARTS: Record<Pure, Parts> = {
-  "": [1, 1, 1], C: [0, 1, 1], M: [1, 0, 1], Y: [1, 1, 0], R: [1, 0, 0], G: [0, 1, 0], B: [0, 0, 1],
+  "": [1, 1, 1],
+  C: [0, 1, 1],
+  M: [1, 0, 1],
+  Y: [1, 1, 0],
+  R: [1, 0, 0],
+  G: [0, 1, 0],
+  B: [0, 0, 1],
 };
 
 export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour as MapName);
 
-/** The colour that a channel gets beside channels with other colours: the server's, unless one has it already. */
+/**
+ * The colour that a channel gets beside channels with other colours: the server's, unless one has
+ * it already.
+ */
 export const unused = (taken: Colour[], offered: Pure): Pure =>
   [offered, ...PURE].find((colour) => colour !== "" && !taken.includes(colour)) ?? "C";
 
 const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, magma, viridis };
 
 /** Red, green and blue, 0 to 255 each. */
-const partsOf = (code: Code): Parts => [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
+const partsOf = (code: Code): Parts =>
+  [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
 
 /** The code of red, green and blue. */
-export const codeOf = (parts: Parts): Code => `#${parts.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+export const codeOf = (parts: Parts): Code =>
+  `#${parts.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 
 /** The colour of a shade of 0 to 255, by the server's rules. */
 export function paint(colour: Colour, shade: number): Parts {
   const file = FILES[colour];
   if (file) return [file[shade] ?? 0, file[256 + shade] ?? 0, file[512 + shade] ?? 0];
   if (colour === "inverted") return [255 - shade, 255 - shade, 255 - shade];
-  if (isCode(colour)) return partsOf(colour).map((part) => Math.floor((2 * part * shade + 255) / 510)) as Parts;
+  if (isCode(colour))
+    return partsOf(colour).map((part) => Math.floor((2 * part * shade + 255) / 510)) as Parts;
   return PARTS[colour as Pure].map((part) => part * shade) as Parts;
 }
 
@@ -89,4 +111,7 @@ export function gradient(colour: Colour): string {
 
 /** Colours at equal distances between which a shader draws straight lines, from 0 to 1. */
 export const stops = (colour: MapName, count: number): Parts[] =>
-  Array.from({ length: count }, (_, i) => paint(colour, Math.round((i * 255) / (count - 1))).map((part) => part / 255) as Parts);
+  Array.from(
+    { length: count },
+    (_, i) => paint(colour, Math.round((i * 255) / (count - 1))).map((part) => part / 255) as Parts,
+  );

@@ -1,7 +1,9 @@
-// One plane on the screen: an OpenSeadragon viewer that follows the view and reports panning and zooming.
+// One plane on the screen: an OpenSeadragon viewer that follows the view and reports panning and
+// zooming.
 //
-// stack.ts draws and replaces slices. Here views and viewports are converted into each other: the library
-// measures in fractions of the image's width, and its events come one frame after the change.
+// stack.ts draws and replaces slices. Here views and viewports are converted into each other: the
+// library measures in fractions of the image's width, and its events come one frame after the
+// change.
 
 import OpenSeadragon from "openseadragon";
 
@@ -49,14 +51,27 @@ export class Pane {
   private cursor: OpenSeadragon.Point | null = null;
   private gone = false;
 
-  constructor(readonly plane: PlaneName, private readonly events: PaneEvents) {
+  constructor(
+    readonly plane: PlaneName,
+    private readonly events: PaneEvents,
+  ) {
     const axes = AXES[plane];
-    const name = (axis: number) => h("b", { className: `axis-${AXIS_NAMES[axis]}` }, AXIS_NAMES[axis]);
+    const name = (axis: number) =>
+      h("b", { className: `axis-${AXIS_NAMES[axis]}` }, AXIS_NAMES[axis]);
     const legend = h("span", { className: "legend" }, name(axes.column), "→ ", name(axes.row), "↓");
-    this.element = h("section", { className: "pane", "aria-label": `${plane} plane` }, this.ground, this.box, legend,
+    this.element = h(
+      "section",
+      { className: "pane", "aria-label": `${plane} plane` },
+      this.ground,
+      this.box,
+      legend,
       h("i", { className: `cross down axis-${AXIS_NAMES[axes.column]}` }),
       h("i", { className: `cross over axis-${AXIS_NAMES[axes.row]}` }),
-      this.scale, this.mark, this.lossy, h("div", { className: "progress" }));
+      this.scale,
+      this.mark,
+      this.lossy,
+      h("div", { className: "progress" }),
+    );
     this.element.dataset["plane"] = plane;
     this.viewer = this.open();
     this.stack = new Stack(this.viewer, this.element, (error) => events.failed(error));
@@ -130,7 +145,8 @@ export class Pane {
     event.preventDefaultAction = true;
     event.preventDefault = true;
     const turn = wheel.deltaY || wheel.deltaX; // with shift, some systems scroll horizontally
-    if (turn) this.events.scrolled(this, Math.sign(turn) * (wheel.shiftKey && wheel.altKey ? 10 : 1));
+    if (turn)
+      this.events.scrolled(this, Math.sign(turn) * (wheel.shiftKey && wheel.altKey ? 10 : 1));
   }
 
   /** The point of the volume under the cursor, if that is in this pane. */
@@ -164,7 +180,9 @@ export class Pane {
   fitOf(scene: Scene): number {
     const channels = inSight(scene.dataset, scene.view);
     const [channel] = channels;
-    return channel ? fitting(new Grid(channel, this.plane, endOf(channels)), this.size.width, this.size.height) : 1;
+    return channel
+      ? fitting(new Grid(channel, this.plane, endOf(channels)), this.size.width, this.size.height)
+      : 1;
   }
 
   /** A point moved to the centre of this plane. */
@@ -177,7 +195,13 @@ export class Pane {
     const slice = (one: Scene) => Math.floor(at(one.view.at, AXES[this.plane].slice));
     const later = this.scene ? scene.view.time - this.scene.view.time : 0;
     // After the last time point comes the first.
-    const direction = later ? (scene.view.time === 0 ? 1 : Math.sign(later)) : this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
+    const direction = later
+      ? scene.view.time === 0
+        ? 1
+        : Math.sign(later)
+      : this.scene
+        ? Math.sign(slice(scene) - slice(this.scene))
+        : 0;
     this.scene = scene;
     const layers = layersOf(scene, this.plane);
     const channels = inSight(scene.dataset, scene.view);
@@ -188,7 +212,11 @@ export class Pane {
     this.stack.show(layers, direction, (by) => {
       // No slice and no time point has a negative number.
       if ((later ? scene.view.time : slice(scene)) + by < 0) return [];
-      if (later) return layersOf({ ...scene, view: { ...scene.view, time: scene.view.time + by } }, this.plane);
+      if (later)
+        return layersOf(
+          { ...scene, view: { ...scene.view, time: scene.view.time + by } },
+          this.plane,
+        );
       return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
     });
   }
@@ -200,9 +228,22 @@ export class Pane {
     if (!grid || ground.hidden) return;
     const { viewport } = this.viewer;
     const first = viewport.pixelFromPoint(new OpenSeadragon.Point(0, 0), true);
-    const last = viewport.pixelFromPoint(new OpenSeadragon.Point(1, grid.height / grid.width), true);
-    const [left, top, right, bottom] = [first.x, first.y, last.x, last.y].map(Math.round) as [number, number, number, number];
-    Object.assign(ground.style, { left: `${left}px`, top: `${top}px`, width: `${right - left}px`, height: `${bottom - top}px` });
+    const last = viewport.pixelFromPoint(
+      new OpenSeadragon.Point(1, grid.height / grid.width),
+      true,
+    );
+    const [left, top, right, bottom] = [first.x, first.y, last.x, last.y].map(Math.round) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    Object.assign(ground.style, {
+      left: `${left}px`,
+      top: `${top}px`,
+      width: `${right - left}px`,
+      height: `${bottom - top}px`,
+    });
   }
 
   /** Moves the viewport to the view. */
@@ -226,7 +267,10 @@ export class Pane {
     this.smooth();
   }
 
-  /** Whether the viewport is (or, unless `now`, is moving to be) at a centre and a zoom, in the library's units. */
+  /**
+   * Whether the viewport is (or, unless `now`, is moving to be) at a centre and a zoom, in the
+   * library's units.
+   */
   private isAt(centre: OpenSeadragon.Point, ratio: number, now: boolean): boolean {
     const { viewport } = this.viewer;
     const there = viewport.getCenter(now);
@@ -251,7 +295,11 @@ export class Pane {
     if (this.isAt(this.told.centre, this.told.ratio, true)) return;
     const centre = viewport.getCenter(true);
     this.told = { centre, ratio: viewport.getZoom(true) };
-    this.events.moved(this, grid.point(centre.x * grid.width, centre.y * grid.width, scene.view.at), this.zoom());
+    this.events.moved(
+      this,
+      grid.point(centre.x * grid.width, centre.y * grid.width, scene.view.at),
+      this.zoom(),
+    );
   }
 
   /** The current CSS pixels per column of level 0. */
@@ -261,7 +309,10 @@ export class Pane {
 
   /** Large voxels have sharp edges; small ones are smoothed. */
   private smooth(): void {
-    const drawer = this.viewer.drawer as unknown as { _imageSmoothingEnabled: boolean; setImageSmoothingEnabled(on: boolean): void };
+    const drawer = this.viewer.drawer as unknown as {
+      _imageSmoothingEnabled: boolean;
+      setImageSmoothingEnabled(on: boolean): void;
+    };
     const smooth = this.zoom() * window.devicePixelRatio < 0.99;
     if (drawer._imageSmoothingEnabled !== smooth) drawer.setImageSmoothingEnabled(smooth);
   }
@@ -277,8 +328,13 @@ export class Pane {
     return layer.address(level, row, column);
   }
 
-  /** The pixels of a channel that are in the pane: their level, the slice or slab as in URLs, first and last column and row; null if none. */
-  visible(channel: Channel): { level: number; slice: string; box: [number, number, number, number] } | null {
+  /**
+   * The pixels of a channel that are in the pane: their level, the slice or slab as in URLs, first
+   * and last column and row; null if none.
+   */
+  visible(
+    channel: Channel,
+  ): { level: number; slice: string; box: [number, number, number, number] } | null {
     const { grid, scene } = this;
     if (!grid || !scene) return null;
     const slab = hasSlabs(channel) && scene.adjust ? scene.view.slab : null;
@@ -286,10 +342,13 @@ export class Pane {
     const level = own.best(this.zoom() * window.devicePixelRatio);
     const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
     const shown = this.viewer.viewport.getBounds(true);
-    const pixel = (units: number, begin: number, size: number, most: number) => Math.min(Math.max(Math.round((units * grid.width - begin) / size), 0), most);
+    const pixel = (units: number, begin: number, size: number, most: number) =>
+      Math.min(Math.max(Math.round((units * grid.width - begin) / size), 0), most);
     const box: [number, number, number, number] = [
-      pixel(shown.x, own.left, width, columns), pixel(shown.y, own.top, height, rows),
-      pixel(shown.x + shown.width, own.left, width, columns), pixel(shown.y + shown.height, own.top, height, rows),
+      pixel(shown.x, own.left, width, columns),
+      pixel(shown.y, own.top, height, rows),
+      pixel(shown.x + shown.width, own.left, width, columns),
+      pixel(shown.y + shown.height, own.top, height, rows),
     ];
     if (box[0] >= box[2] || box[1] >= box[3]) return null;
     return { level, slice: own.slices(level, scene.view.at, scene.dataset.offset), box };
@@ -309,7 +368,10 @@ export class Pane {
     return this.stack.layers.find((layer) => layer.grid.slab)?.grid.slab ?? null;
   }
 
-  /** Says of a slab what is drawn: how many slices, and whether at a coarser level than the screen shows. */
+  /**
+   * Says of a slab what is drawn: how many slices, and whether at a coarser level than the screen
+   * shows.
+   */
   private tellSlab(): void {
     const { slab } = this;
     this.mark.hidden = !slab;
@@ -318,7 +380,8 @@ export class Pane {
     const pixels = this.zoom() * window.devicePixelRatio;
     const isCoarser = grid && grid.best(pixels) > grid.wanted(pixels);
     const wanted = this.scene.view.slab.slices;
-    const fewer = slab.slices !== wanted ? ` (${Number.isFinite(wanted) ? wanted : "all"} read too much)` : "";
+    const fewer =
+      slab.slices !== wanted ? ` (${Number.isFinite(wanted) ? wanted : "all"} read too much)` : "";
     this.mark.textContent = `${inWords(slab)}${fewer}${isCoarser ? ", coarser level" : ""}`;
   }
 
@@ -335,7 +398,10 @@ export class Pane {
   pixelOf(point: Triple): { x: number; y: number } {
     if (!this.grid) return { x: 0, y: 0 };
     const { x, y } = this.grid.place(point);
-    return this.viewer.viewport.pixelFromPoint(new OpenSeadragon.Point(x / this.grid.width, y / this.grid.width), true);
+    return this.viewer.viewport.pixelFromPoint(
+      new OpenSeadragon.Point(x / this.grid.width, y / this.grid.width),
+      true,
+    );
   }
 
   /** Calls back whenever the picture moves, until the pane is closed. */

@@ -1,6 +1,7 @@
 // The side panel: every channel, on or off, with its colour, window or opacity.
 //
-// Its list is rebuilt only when the choice of channels changes, so that dragging a slider is not interrupted.
+// Its list is rebuilt only when the choice of channels changes, so that dragging a slider is not
+// interrupted.
 
 import { beside, ranged, solo, switched } from "./channels";
 import { baseWindow, type Channel, companions, type Dataset, isMeasured } from "./data";
@@ -37,14 +38,33 @@ function symmetric(channel: Channel, { window }: Shown): Partial<Shown> {
 }
 
 export class Panel {
-  private readonly words = h("input", { type: "search", id: "channels-words", placeholder: "Search", "aria-label": "Search channels", oninput: () => this.again() });
-  private readonly beside = h("span", { className: "beside" },
-    iconButton("previous", "The previous channel alone (J)", () => this.next(-1)), iconButton("next", "The next channel alone (j)", () => this.next(1)));
-  private readonly oneRange = h("input", { type: "checkbox", id: "one-range", onchange: () => this.tieRanges() });
+  private readonly words = h("input", {
+    type: "search",
+    id: "channels-words",
+    placeholder: "Search",
+    "aria-label": "Search channels",
+    oninput: () => this.again(),
+  });
+  private readonly beside = h(
+    "span",
+    { className: "beside" },
+    iconButton("previous", "The previous channel alone (J)", () => this.next(-1)),
+    iconButton("next", "The next channel alone (j)", () => this.next(1)),
+  );
+  private readonly oneRange = h("input", {
+    type: "checkbox",
+    id: "one-range",
+    onchange: () => this.tieRanges(),
+  });
   private readonly ties = h("label", { className: "field" }, this.oneRange, "One range for all");
   private readonly list = h("div", {});
-  readonly element = h("aside", { className: "panel", "aria-label": "Channels" },
-    h("div", { className: "head" }, h("h2", {}, "Channels"), this.words, this.beside), this.ties, this.list);
+  readonly element = h(
+    "aside",
+    { className: "panel", "aria-label": "Channels" },
+    h("div", { className: "head" }, h("h2", {}, "Channels"), this.words, this.beside),
+    this.ties,
+    this.list,
+  );
   private built = "";
   private now: { dataset: Dataset; view: View } | null = null;
   private windows = new Map<string, WindowControl>();
@@ -53,8 +73,15 @@ export class Panel {
   /** The channels whose sliders span all values. */
   private readonly spanned = new Set<string>();
 
-  /** `adjust`: whether the server draws other ranges and colours than its own; `inSpace`: whether there is a Neuroglancer. */
-  constructor(private readonly adjust: boolean, private readonly inSpace: boolean, private readonly events: PanelEvents) {}
+  /**
+   * `adjust`: whether the server draws other ranges and colours than its own; `inSpace`: whether
+   * there is a Neuroglancer.
+   */
+  constructor(
+    private readonly adjust: boolean,
+    private readonly inSpace: boolean,
+    private readonly events: PanelEvents,
+  ) {}
 
   show(dataset: Dataset, view: View): void {
     this.now = { dataset, view };
@@ -62,8 +89,17 @@ export class Panel {
     this.beside.hidden = dataset.channels.length < 2;
     this.oneRange.checked = view.oneRange;
     this.ties.hidden = !this.adjust || imagesOn(dataset, view).length < 2;
-    const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected, view.shown[channel.name]?.shuffle, view.shown[channel.name]?.outlines]);
-    const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
+    const on = dataset.channels.map((channel) => [
+      isOn(view, channel),
+      view.shown[channel.name]?.colour,
+      view.shown[channel.name]?.selected,
+      view.shown[channel.name]?.shuffle,
+      view.shown[channel.name]?.outlines,
+    ]);
+    const state = JSON.stringify([
+      dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]),
+      on,
+    ]);
     if (state !== this.built) {
       this.built = state;
       this.windows = new Map();
@@ -94,13 +130,19 @@ export class Panel {
   private tieRanges(): void {
     const { dataset } = this.now ?? {};
     const oneRange = this.oneRange.checked;
-    if (dataset) this.events.change((view) => ranged(dataset, { ...view, oneRange }, imagesOn(dataset, view)[0] ?? null, {}));
+    if (dataset)
+      this.events.change((view) =>
+        ranged(dataset, { ...view, oneRange }, imagesOn(dataset, view)[0] ?? null, {}),
+      );
   }
 
   private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
     const found = this.found(dataset);
-    const rows = (channels: Channel[]) => channels.filter((channel) => found.includes(channel)).map((channel) => this.row(dataset, view, channel));
+    const rows = (channels: Channel[]) =>
+      channels
+        .filter((channel) => found.includes(channel))
+        .map((channel) => this.row(dataset, view, channel));
     const together = inSight(dataset, view);
     const [first] = together;
     const others = dataset.channels.filter((channel) => !together.includes(channel));
@@ -112,7 +154,14 @@ export class Panel {
       ...rows(apart),
       ...(first && elsewhere.length ? this.elsewhere(first) : []),
       ...(this.inSpace && first?.transform && dataset.channels.length > 1
-        ? [h("button", { type: "button", onclick: () => this.events.elsewhere() }, "All in Neuroglancer")] : []),
+        ? [
+            h(
+              "button",
+              { type: "button", onclick: () => this.events.elsewhere() },
+              "All in Neuroglancer",
+            ),
+          ]
+        : []),
       ...rows(elsewhere),
       found.length ? "" : h("p", { className: "reason" }, "No channel has these words."),
     );
@@ -140,34 +189,82 @@ export class Panel {
     const all = this.inSpace ? " Neuroglancer shows all in one space." : "";
     return [
       h("h2", {}, "Turned or of another size"),
-      h("p", {}, `Slices are those of stored voxels, which lie askew to those of ${first.label ?? first.name}.${all}`),
+      h(
+        "p",
+        {},
+        `Slices are those of stored voxels, which lie askew to those of ${first.label ?? first.name}.${all}`,
+      ),
     ];
   }
 
   private row(dataset: Dataset, view: View, channel: Channel): HTMLElement {
     const shown = view.shown[channel.name] as Shown;
     const onchange = () => this.events.change((now) => switched(dataset, now, channel));
-    const single = shown.on && companions(dataset, channel).length === 1 && dataset.channels.length === 1;
+    const single =
+      shown.on && companions(dataset, channel).length === 1 && dataset.channels.length === 1;
     // With alt, a click shows the channel alone.
     const onclick = (event: MouseEvent) => {
       if (!event.altKey) return;
       event.preventDefault();
       this.events.change((now) => solo(dataset, now, channel));
     };
-    const name = h("label", { className: "switch", title: dataset.channels.length > 1 ? `${channel.label ?? channel.name}: alt-click shows it alone, or brings the others back` : "", onclick },
-      h("input", { type: "checkbox", id: `on-${channel.name}`, checked: shown.on, disabled: single, onchange }),
+    const name = h(
+      "label",
+      {
+        className: "switch",
+        title:
+          dataset.channels.length > 1
+            ? `${channel.label ?? channel.name}: alt-click shows it alone, or brings the others back`
+            : "",
+        onclick,
+      },
+      h("input", {
+        type: "checkbox",
+        id: `on-${channel.name}`,
+        checked: shown.on,
+        disabled: single,
+        onchange,
+      }),
       h("span", {}, ...breakable(channel.label ?? channel.name)),
-      h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
+      h(
+        "small",
+        {},
+        channel.label && channel.label !== channel.name
+          ? `${channel.name} · ${channel.dtype}`
+          : channel.dtype,
+      ),
+    );
     const alone = imagesOn(dataset, view).length < 2;
     const said = channel.transform?.in_words;
-    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(dataset, channel, shown, alone) : [])];
-    return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);
+    const more = [
+      ...(said ? [h("p", { className: "reason" }, said)] : []),
+      ...(shown.on ? this.controls(dataset, channel, shown, alone) : []),
+    ];
+    return h(
+      "fieldset",
+      { className: "channel", "data-channel": channel.name } as never,
+      name,
+      ...more,
+    );
   }
 
-  private controls(dataset: Dataset, channel: Channel, shown: Shown, alone: boolean): HTMLElement[] {
+  private controls(
+    dataset: Dataset,
+    channel: Channel,
+    shown: Shown,
+    alone: boolean,
+  ): HTMLElement[] {
     if (channel.kind === "labels") {
-      const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
-      return [...because, this.opacity(channel, shown), this.look(channel, shown), ...this.selection(channel, shown), this.sight(channel)];
+      const because = channel.labels_because
+        ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)]
+        : [];
+      return [
+        ...because,
+        this.opacity(channel, shown),
+        this.look(channel, shown),
+        ...this.selection(channel, shown),
+        this.sight(channel),
+      ];
     }
     if (channel.kind === "rgb") return [];
     const colours = this.colours(channel, shown, alone && this.adjust);
@@ -177,59 +274,139 @@ export class Panel {
   /** The colours of a channel, with maps if it is alone. */
   private colours(channel: Channel, shown: Shown, maps: boolean): HTMLElement {
     const swatch = (colour: Colour) => {
-      const label = h("label", { className: "swatch", title: nameOfColour(colour) },
+      const label = h(
+        "label",
+        { className: "swatch", title: nameOfColour(colour) },
         h("input", {
-          type: "radio", name: `colour-${channel.name}`, id: `colour-${channel.name}-${colour}`,
-          checked: shown.colour === colour, "aria-label": nameOfColour(colour),
-          onchange: () => this.set(channel, { colour, ...(colour === DIVERGING && symmetric(channel, shown)) }),
-        }));
+          type: "radio",
+          name: `colour-${channel.name}`,
+          id: `colour-${channel.name}-${colour}`,
+          checked: shown.colour === colour,
+          "aria-label": nameOfColour(colour),
+          onchange: () =>
+            this.set(channel, { colour, ...(colour === DIVERGING && symmetric(channel, shown)) }),
+        }),
+      );
       label.style.background = gradient(colour);
       return label;
     };
     const all: Colour[] = maps ? [...PURE, ...MAPS] : PURE;
-    const swatches = h("div", { className: "swatches", role: "radiogroup", "aria-label": "Colour" }, ...all.map(swatch));
+    const swatches = h(
+      "div",
+      { className: "swatches", role: "radiogroup", "aria-label": "Colour" },
+      ...all.map(swatch),
+    );
     if (this.adjust) swatches.append(this.anyColour(channel, shown));
     return swatches;
   }
 
   private anyColour(channel: Channel, { colour }: Shown): HTMLElement {
     const says = `Any colour of ${channel.label ?? channel.name}`;
-    const field = h("input", { type: "color", id: `colour-${channel.name}-any`, value: isCode(colour) ? colour : ORANGE, "aria-label": says,
-      onchange: () => this.set(channel, { colour: field.value as Colour }) });
-    return h("label", { className: isCode(colour) ? "swatch any chosen" : "swatch any", title: "any colour" }, field);
+    const field = h("input", {
+      type: "color",
+      id: `colour-${channel.name}-any`,
+      value: isCode(colour) ? colour : ORANGE,
+      "aria-label": says,
+      onchange: () => this.set(channel, { colour: field.value as Colour }),
+    });
+    return h(
+      "label",
+      { className: isCode(colour) ? "swatch any chosen" : "swatch any", title: "any colour" },
+      field,
+    );
   }
 
   private opacity(channel: Channel, shown: Shown): HTMLElement {
     const oninput = (event: Event) =>
       this.set(channel, { opacity: Number((event.target as HTMLInputElement).value) / 100 });
-    return h("label", { className: "field" }, "Opacity",
-      h("input", { type: "range", min: "0", max: "100", value: String(Math.round(shown.opacity * 100)), oninput }));
+    return h(
+      "label",
+      { className: "field" },
+      "Opacity",
+      h("input", {
+        type: "range",
+        min: "0",
+        max: "100",
+        value: String(Math.round(shown.opacity * 100)),
+        oninput,
+      }),
+    );
   }
 
   /** Other colours, and outlines. */
   private look(channel: Channel, { shuffle, outlines }: Shown): HTMLElement {
-    const button = (text: string, title: string, id: string, part: Partial<Shown>, more: object = {}) =>
-      h("button", { type: "button", title, id: `${id}-${channel.name}`, onclick: () => this.set(channel, part), ...more }, text);
-    return h("div", { className: "field buttons" },
-      button("Outlines", "Draws the outlines of labels only", "outlines", { outlines: !outlines }, { "aria-pressed": outlines }),
-      button("Other colours", "Gives every label another colour, where two that touch look alike", "shuffle", { shuffle: shuffle + 1 }),
-      shuffle ? button("Reset", "Back to the server's colours", "unshuffle", { shuffle: 0 }, { className: "plain" }) : null);
+    const button = (
+      text: string,
+      title: string,
+      id: string,
+      part: Partial<Shown>,
+      more: object = {},
+    ) =>
+      h(
+        "button",
+        {
+          type: "button",
+          title,
+          id: `${id}-${channel.name}`,
+          onclick: () => this.set(channel, part),
+          ...more,
+        },
+        text,
+      );
+    return h(
+      "div",
+      { className: "field buttons" },
+      button(
+        "Outlines",
+        "Draws the outlines of labels only",
+        "outlines",
+        { outlines: !outlines },
+        { "aria-pressed": outlines },
+      ),
+      button(
+        "Other colours",
+        "Gives every label another colour, where two that touch look alike",
+        "shuffle",
+        { shuffle: shuffle + 1 },
+      ),
+      shuffle
+        ? button(
+            "Reset",
+            "Back to the server's colours",
+            "unshuffle",
+            { shuffle: 0 },
+            { className: "plain" },
+          )
+        : null,
+    );
   }
 
   private sight(channel: Channel): HTMLElement {
-    const list = this.sights.get(channel.name) ?? new SightList((signal) => this.events.seen(channel, signal), (id) => this.events.change((view) => {
-      const before = view.shown[channel.name] as Shown;
-      const selected = before.selected?.id === id ? null : { id, alone: before.selected?.alone ?? false };
-      return { ...view, shown: { ...view.shown, [channel.name]: { ...before, selected } } };
-    }));
+    const list =
+      this.sights.get(channel.name) ??
+      new SightList(
+        (signal) => this.events.seen(channel, signal),
+        (id) =>
+          this.events.change((view) => {
+            const before = view.shown[channel.name] as Shown;
+            const selected =
+              before.selected?.id === id ? null : { id, alone: before.selected?.alone ?? false };
+            return { ...view, shown: { ...view.shown, [channel.name]: { ...before, selected } } };
+          }),
+      );
     this.sights.set(channel.name, list);
     return list.element;
   }
 
   private selection(channel: Channel, { selected }: Shown): HTMLElement[] {
-    const select = (id: string, alone: boolean) => this.set(channel, { selected: isLabel(id) ? { id, alone } : null });
+    const select = (id: string, alone: boolean) =>
+      this.set(channel, { selected: isLabel(id) ? { id, alone } : null });
     const field = h("input", {
-      type: "text", inputMode: "numeric", value: selected?.id ?? "", placeholder: "all", id: `label-${channel.name}`,
+      type: "text",
+      inputMode: "numeric",
+      value: selected?.id ?? "",
+      placeholder: "all",
+      id: `label-${channel.name}`,
       onchange: (event: Event) => {
         const id = (event.target as HTMLInputElement).value.trim();
         select(id, selected?.alone ?? false);
@@ -239,7 +416,9 @@ export class Panel {
     const label = h("label", { className: "field" }, "Label", field);
     if (!selected) return [label];
     const alone = h("input", {
-      type: "checkbox", id: `alone-${channel.name}`, checked: selected.alone,
+      type: "checkbox",
+      id: `alone-${channel.name}`,
+      checked: selected.alone,
       onchange: (event: Event) => select(selected.id, (event.target as HTMLInputElement).checked),
     });
     return [label, h("label", { className: "field" }, alone, "Hide the others")];
@@ -247,17 +426,22 @@ export class Panel {
 
   private window(dataset: Dataset, channel: Channel): HTMLElement {
     const only = channel.histogram ? onlyValue(channel.histogram) : null;
-    if (only !== null && !dataset.live) return h("p", { className: "reason" }, `all voxels are ${only}`);
+    if (only !== null && !dataset.live)
+      return h("p", { className: "reason" }, `all voxels are ${only}`);
     if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
     // What is written next may have other values.
-    const control = new WindowControl(only === null ? channel : { ...channel, histogram: null, central_histogram: null }, this.spanned.has(channel.name), {
-      chosen: (part, moves) => this.stretch(dataset, channel, part, moves),
-      auto: () => this.events.auto(channel),
-      spanned: (all) => {
-        this.spanned[all ? "add" : "delete"](channel.name);
-        this.again();
+    const control = new WindowControl(
+      only === null ? channel : { ...channel, histogram: null, central_histogram: null },
+      this.spanned.has(channel.name),
+      {
+        chosen: (part, moves) => this.stretch(dataset, channel, part, moves),
+        auto: () => this.events.auto(channel),
+        spanned: (all) => {
+          this.spanned[all ? "add" : "delete"](channel.name);
+          this.again();
+        },
       },
-    });
+    );
     this.windows.set(channel.name, control);
     return control.element;
   }

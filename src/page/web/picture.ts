@@ -1,5 +1,5 @@
-// The view as a picture: the tiles drawn again at the screen's or the full resolution, a scale bar, the measured line, a caption, and
-// the caption and the link as text inside the PNG.
+// The view as a picture: the tiles drawn again at the screen's or the full resolution, a scale bar,
+// the measured line, a caption, and the caption and the link as text inside the PNG.
 
 import type { Channel } from "./data";
 import { h } from "./dom";
@@ -63,7 +63,12 @@ export const enlarged = (choice: Choice, factor: number): Choice => ({
   height: choice.height * factor,
   titles: choice.titles.map((title) => ({ ...title, left: title.left * factor })),
   planes: choice.planes.map((plane) => ({
-    ...plane, left: plane.left * factor, top: plane.top * factor, width: plane.width * factor, height: plane.height * factor, scale: plane.scale * factor,
+    ...plane,
+    left: plane.left * factor,
+    top: plane.top * factor,
+    width: plane.width * factor,
+    height: plane.height * factor,
+    scale: plane.scale * factor,
   })),
 });
 
@@ -75,12 +80,18 @@ export function sideBySide(choices: [string, Choice][]): Choice {
     ...first,
     width: left(choices.length) - GAP,
     titles: choices.map(([says], i) => ({ says, left: left(i) })),
-    planes: choices.flatMap(([, { planes }], i) => planes.map((plane) => ({ ...plane, left: plane.left + left(i) }))),
+    planes: choices.flatMap(([, { planes }], i) =>
+      planes.map((plane) => ({ ...plane, left: plane.left + left(i) })),
+    ),
   };
 }
 
 /** Draws the tiles of a plane. */
-async function drawPlane(context: CanvasRenderingContext2D, plane: Plane, signal: AbortSignal): Promise<void> {
+async function drawPlane(
+  context: CanvasRenderingContext2D,
+  plane: Plane,
+  signal: AbortSignal,
+): Promise<void> {
   const { layers, part, left, top, width, height, scale } = plane;
   context.save();
   context.beginPath();
@@ -88,16 +99,26 @@ async function drawPlane(context: CanvasRenderingContext2D, plane: Plane, signal
   context.clip();
   context.imageSmoothingEnabled = scale < 0.99;
   // Where data is missing, the picture is transparent.
-  if (layers.some((layer) => layer.mayMiss)) context.clearRect(left - part.x * scale, top - part.y * scale, plane.grid.width * scale, plane.grid.height * scale);
+  if (layers.some((layer) => layer.mayMiss))
+    context.clearRect(
+      left - part.x * scale,
+      top - part.y * scale,
+      plane.grid.width * scale,
+      plane.grid.height * scale,
+    );
   for (const [index, layer] of layers.entries()) {
     const level = layer.grid.best(scale);
     const first = layer.grid.tileAt(level, part.x, part.y);
     const last = layer.grid.tileAt(level, part.x + part.width, part.y + part.height);
     const tiles = [];
-    for (let row = first.row; row <= last.row; row += 1) for (let column = first.column; column <= last.column; column += 1) tiles.push({ level, row, column });
+    for (let row = first.row; row <= last.row; row += 1)
+      for (let column = first.column; column <= last.column; column += 1)
+        tiles.push({ level, row, column });
     while (tiles.length) {
       const now = tiles.splice(0, AT_ONCE);
-      const drawn = await Promise.all(now.map((tile) => draw(layer.address(level, tile.row, tile.column), layer, tile, signal)));
+      const drawn = await Promise.all(
+        now.map((tile) => draw(layer.address(level, tile.row, tile.column), layer, tile, signal)),
+      );
       context.globalAlpha = layer.opacity;
       context.globalCompositeOperation = index > 0 && layer.adds ? "lighter" : "source-over";
       now.forEach((tile, i) => {
@@ -105,9 +126,25 @@ async function drawPlane(context: CanvasRenderingContext2D, plane: Plane, signal
         const place = layer.grid.bounds(level, tile.column, tile.row);
         const x = (units: number) => left + Math.floor((units - part.x) * scale + 0.501);
         const y = (units: number) => top + Math.floor((units - part.y) * scale + 0.501);
-        const [x0, y0, x1, y1] = [x(place.x), y(place.y), x(place.x + place.width), y(place.y + place.height)];
+        const [x0, y0, x1, y1] = [
+          x(place.x),
+          y(place.y),
+          x(place.x + place.width),
+          y(place.y + place.height),
+        ];
         const tileCanvas = drawn[i]?.canvas;
-        if (tileCanvas) context.drawImage(tileCanvas, 0, 0, Math.min(TILE, inside.width), Math.min(TILE, inside.height), x0, y0, Math.max(1, x1 - x0), Math.max(1, y1 - y0));
+        if (tileCanvas)
+          context.drawImage(
+            tileCanvas,
+            0,
+            0,
+            Math.min(TILE, inside.width),
+            Math.min(TILE, inside.height),
+            x0,
+            y0,
+            Math.max(1, x1 - x0),
+            Math.max(1, y1 - y0),
+          );
       });
     }
   }
@@ -126,8 +163,15 @@ function edged(context: CanvasRenderingContext2D, colour: string, width: number)
   context.lineJoin = "round";
 }
 
-function drawBar(context: CanvasRenderingContext2D, { channel, grid, scale, left, top, width, height }: Plane, size: number, look: BarLook): void {
-  const found = look.length ? barOf(channel, grid.plane, scale, look.length) : bar(channel, grid.plane, scale, Math.max(width / 5, 40));
+function drawBar(
+  context: CanvasRenderingContext2D,
+  { channel, grid, scale, left, top, width, height }: Plane,
+  size: number,
+  look: BarLook,
+): void {
+  const found = look.length
+    ? barOf(channel, grid.plane, scale, look.length)
+    : bar(channel, grid.plane, scale, Math.max(width / 5, 40));
   if (!found) return;
   const thick = Math.max(2, Math.round(size / 5));
   const [pixels, above] = [Math.max(1, Math.round(found.pixels)), look.place.startsWith("top")];
@@ -146,9 +190,16 @@ function drawBar(context: CanvasRenderingContext2D, { channel, grid, scale, left
 
 const LINE = "#ffe066";
 
-function drawLine(context: CanvasRenderingContext2D, { line, part, scale, left, top, width, height }: Plane, size: number): void {
+function drawLine(
+  context: CanvasRenderingContext2D,
+  { line, part, scale, left, top, width, height }: Plane,
+  size: number,
+): void {
   if (!line) return;
-  const [from, to] = [line.from, line.to].map(({ x, y }) => ({ x: left + (x - part.x) * scale, y: top + (y - part.y) * scale })) as [{ x: number; y: number }, { x: number; y: number }];
+  const [from, to] = [line.from, line.to].map(({ x, y }) => ({
+    x: left + (x - part.x) * scale,
+    y: top + (y - part.y) * scale,
+  })) as [{ x: number; y: number }, { x: number; y: number }];
   context.save();
   context.beginPath();
   context.rect(left, top, width, height);
@@ -170,11 +221,17 @@ function drawLine(context: CanvasRenderingContext2D, { line, part, scale, left, 
 function wrapped(context: CanvasRenderingContext2D, text: string, width: number): string[] {
   return text.split(" · ").reduce<string[]>((lines, part) => {
     const longer = lines.length ? `${lines.at(-1)} · ${part}` : part;
-    return lines.length && context.measureText(longer).width <= width ? [...lines.slice(0, -1), longer] : [...lines, part];
+    return lines.length && context.measureText(longer).width <= width
+      ? [...lines.slice(0, -1), longer]
+      : [...lines, part];
   }, []);
 }
 
-async function render(choice: Choice, extras: Extras, signal: AbortSignal): Promise<HTMLCanvasElement> {
+async function render(
+  choice: Choice,
+  extras: Extras,
+  signal: AbortSignal,
+): Promise<HTMLCanvasElement> {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
   const size = sizeOf(choice);
@@ -203,7 +260,12 @@ async function render(choice: Choice, extras: Extras, signal: AbortSignal): Prom
 }
 
 /** A picture as a PNG file with texts. */
-export async function png(choice: Choice, extras: Extras, texts: Record<string, string>, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+export async function png(
+  choice: Choice,
+  extras: Extras,
+  texts: Record<string, string>,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>> {
   const canvas = await render(choice, extras, signal);
   const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/png"));
   if (!blob) throw new Error("The browser cannot make a picture of this size");

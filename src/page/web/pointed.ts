@@ -42,7 +42,9 @@ export class Pointer {
 
   constructor(private readonly changed: () => void) {}
 
-  /** Requests the values at a point, unless they are known; none if the cursor is not on the volume. */
+  /**
+   * Requests the values at a point, unless they are known; none if the cursor is not on the volume.
+   */
   at(dataset: Dataset, view: View, point: Triple | null, column: Column | null): void {
     const channels = point ? inSight(dataset, view).filter((channel) => isOn(view, channel)) : [];
     const place = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
@@ -50,7 +52,9 @@ export class Pointer {
       const voxel = voxelAt(channel, place);
       return voxel ? [{ channel, voxel }] : [];
     });
-    const key = here.length ? JSON.stringify([place, view.time, column, here.map(({ channel }) => channel.name)]) : "";
+    const key = here.length
+      ? JSON.stringify([place, view.time, column, here.map(({ channel }) => channel.name)])
+      : "";
     if (key === this.voxel) return;
     this.forget();
     this.voxel = key;
@@ -58,7 +62,12 @@ export class Pointer {
     this.timer = window.setTimeout(() => void this.read(dataset, here, view.time, column), REST);
   }
 
-  private async read(dataset: Dataset, here: Here[], time: number, column: Column | null): Promise<void> {
+  private async read(
+    dataset: Dataset,
+    here: Here[],
+    time: number,
+    column: Column | null,
+  ): Promise<void> {
     const { signal } = this.ending;
     const read = async ({ channel, voxel }: Here) => {
       if (column && channel.kind === "image") {
@@ -66,9 +75,13 @@ export class Pointer {
         return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
       }
       const values = await readBox(boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]), signal);
-      if (await isMissing(dataset, channel, time, voxel, values, signal)) return [{ channel, text: MISSING, name: "" }];
-      const text = Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join();
-      // A table of names that is wrong must not hide the value; "About this file" says what is wrong.
+      if (await isMissing(dataset, channel, time, voxel, values, signal))
+        return [{ channel, text: MISSING, name: "" }];
+      const text = Array.from(values, (value) =>
+        String(typeof value === "number" ? tidy(value) : value),
+      ).join();
+      // A table of names that is wrong must not hide the value; "About this file" says what is
+      // wrong.
       const names = await namesOf(dataset, channel, [text], signal).catch(() => null);
       return [{ channel, text, name: names?.get(text) ?? "" }];
     };
@@ -80,14 +93,26 @@ export class Pointer {
   }
 
   /** What a slab shows of a voxel's column; null if all of it is missing. */
-  private async projection(dataset: Dataset, { channel, voxel }: Here, time: number, { axis, slab }: Column, signal: AbortSignal): Promise<number | null> {
+  private async projection(
+    dataset: Dataset,
+    { channel, voxel }: Here,
+    time: number,
+    { axis, slab }: Column,
+    signal: AbortSignal,
+  ): Promise<number | null> {
     const first = firstOf(channel);
     const count = at(channel.levels[0]?.size ?? [1, 1, 1], axis);
     const whole = endOf(companions(dataset, channel))[axis] ?? count;
-    const [from, to] = around(slab, at(voxel, axis) + at(first, axis), whole).map((each) => Math.min(Math.max(each - at(first, axis), 0), count)) as [number, number];
+    const [from, to] = around(slab, at(voxel, axis) + at(first, axis), whole).map((each) =>
+      Math.min(Math.max(each - at(first, axis), 0), count),
+    ) as [number, number];
     const [start, size]: [Triple, Triple] = [[...voxel], [1, 1, 1]];
     [start[axis], size[axis]] = [from, to - from];
-    return projected(slab, await readBox(boxAddress(dataset, channel, time, 0, start, size), signal), channel.missing ?? []);
+    return projected(
+      slab,
+      await readBox(boxAddress(dataset, channel, time, 0, start, size), signal),
+      channel.missing ?? [],
+    );
   }
 
   /** Drops the values, and requests for others. */
@@ -110,4 +135,5 @@ function voxelAt(channel: Channel, place: Triple): Triple | null {
 }
 
 /** A number without the digits that only its type adds: a 32-bit 0.1 is not 0.10000000149. */
-const tidy = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(7)));
+const tidy = (value: number): number =>
+  Number.isInteger(value) ? value : Number(value.toPrecision(7));

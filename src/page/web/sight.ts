@@ -1,4 +1,5 @@
-// The labels in sight of a channel, with their colours and names: a list that follows the view while it is open.
+// The labels in sight of a channel, with their colours and names: a list that follows the view
+// while it is open.
 
 import { h } from "./dom";
 import { explain } from "./data";
@@ -18,13 +19,22 @@ const REST = 400;
 export class SightList {
   private readonly list = h("ul", { className: "found" });
   private readonly says = h("p", { className: "reason", role: "status" });
-  readonly element = h("details", { className: "sight", ontoggle: () => this.moved() }, h("summary", {}, "Labels in sight"), this.says, this.list);
+  readonly element = h(
+    "details",
+    { className: "sight", ontoggle: () => this.moved() },
+    h("summary", {}, "Labels in sight"),
+    this.says,
+    this.list,
+  );
   private timer = 0;
   private ending = new AbortController();
   private shown: Pick<Shown, "shuffle" | "selected"> = { shuffle: 0, selected: null };
   private seen: Seen[] = [];
 
-  constructor(private readonly read: (signal: AbortSignal) => Promise<{ seen: Seen[]; count: number }>, private readonly choose: (id: string) => void) {}
+  constructor(
+    private readonly read: (signal: AbortSignal) => Promise<{ seen: Seen[]; count: number }>,
+    private readonly choose: (id: string) => void,
+  ) {}
 
   /** What is in sight may have changed. */
   moved(shown = this.shown): void {
@@ -41,7 +51,12 @@ export class SightList {
     try {
       const { seen, count } = await this.read(signal);
       if (signal.aborted) return;
-      this.says.textContent = count > seen.length ? `${count} labels; the largest ${seen.length}:` : count ? "" : "No labels in sight.";
+      this.says.textContent =
+        count > seen.length
+          ? `${count} labels; the largest ${seen.length}:`
+          : count
+            ? ""
+            : "No labels in sight.";
       this.seen = seen;
       this.draw();
     } catch (error) {
@@ -50,7 +65,9 @@ export class SightList {
   }
 
   private draw(): void {
-    const focused = [...this.list.children].findIndex((line) => line.contains(document.activeElement));
+    const focused = [...this.list.children].findIndex((line) =>
+      line.contains(document.activeElement),
+    );
     this.list.replaceChildren(...this.seen.map((label) => this.line(label)));
     this.list.children[focused]?.querySelector("button")?.focus();
   }
@@ -60,6 +77,20 @@ export class SightList {
     const mark = h("i", { className: "colour" });
     mark.style.background = `rgb(${labelColour(BigInt(id), shuffle).join()})`;
     const text = name ? `${name} · ${id}` : id;
-    return h("li", {}, h("button", { type: "button", title: `${text}: ${voxels.toLocaleString("en")} voxels in sight`, "aria-pressed": selected?.id === id, onclick: () => this.choose(id) }, mark, text));
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        {
+          type: "button",
+          title: `${text}: ${voxels.toLocaleString("en")} voxels in sight`,
+          "aria-pressed": selected?.id === id,
+          onclick: () => this.choose(id),
+        },
+        mark,
+        text,
+      ),
+    );
   }
 }

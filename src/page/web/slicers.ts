@@ -18,7 +18,12 @@ class Slicer {
   readonly element: HTMLElement;
   private first = 0;
 
-  constructor(label: string, says: string, className: string, private readonly go: (to: number) => void) {
+  constructor(
+    label: string,
+    says: string,
+    className: string,
+    private readonly go: (to: number) => void,
+  ) {
     this.range.setAttribute("aria-label", says);
     this.number.setAttribute("aria-label", `${says}, as a number`);
     this.range.addEventListener("input", () => go(Number(this.range.value)));
@@ -27,9 +32,16 @@ class Slicer {
       this.number.blur();
     });
     this.number.addEventListener("keydown", (event) => event.key === "Enter" && this.number.blur());
-    this.element = h("div", { className: `slicer ${className}`, title: says }, h("b", {}, label),
-      iconButton("previous", `${says}: previous`, () => this.by(-1)), this.range,
-      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total);
+    this.element = h(
+      "div",
+      { className: `slicer ${className}`, title: says },
+      h("b", {}, label),
+      iconButton("previous", `${says}: previous`, () => this.by(-1)),
+      this.range,
+      iconButton("next", `${says}: next`, () => this.by(1)),
+      this.number,
+      this.total,
+    );
   }
 
   private by(step: number): void {
@@ -38,7 +50,10 @@ class Slicer {
 
   /** `says`: what the position is besides its number. */
   show(value: number, count: number, first: number, says = ""): void {
-    this.range.setAttribute("aria-valuetext", [value + first, says].filter((part) => part !== "").join(", "));
+    this.range.setAttribute(
+      "aria-valuetext",
+      [value + first, says].filter((part) => part !== "").join(", "),
+    );
     this.first = first;
     this.range.max = String(count - 1);
     this.range.value = String(value);
@@ -57,11 +72,22 @@ export class Slicers {
 
   private readonly button = iconButton("play", "Play (k), backwards (K)", () => this.toggle(1));
   /** What plays of a series that has slices, too. */
-  private readonly along = h("select", { id: "play-along", title: "What plays", "aria-label": "What plays" },
-    h("option", { value: "t" }, "t"), h("option", { value: "slices" }, "slices"));
+  private readonly along = h(
+    "select",
+    { id: "play-along", title: "What plays", "aria-label": "What plays" },
+    h("option", { value: "t" }, "t"),
+    h("option", { value: "slices" }, "slices"),
+  );
   private direction = 1;
-  private readonly rate = h("select", { id: "rate", title: "Slices or time points a second", "aria-label": "Slices or time points a second" },
-    ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)));
+  private readonly rate = h(
+    "select",
+    {
+      id: "rate",
+      title: "Slices or time points a second",
+      "aria-label": "Slices or time points a second",
+    },
+    ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)),
+  );
   /** When the time point was recorded. */
   private readonly when = h("span", { className: "when" });
   private playing = 0;
@@ -69,8 +95,15 @@ export class Slicers {
   private series = false;
   private now: { times: number; size: Triple } | null = null;
 
-  /** `ready`: whether everything that is asked for is on the screen; `active`: the plane that plays if there is no time. */
-  constructor(private readonly change: Change, private readonly ready: () => boolean, private readonly active: () => PlaneName) {
+  /**
+   * `ready`: whether everything that is asked for is on the screen; `active`: the plane that plays
+   * if there is no time.
+   */
+  constructor(
+    private readonly change: Change,
+    private readonly ready: () => boolean,
+    private readonly active: () => PlaneName,
+  ) {
     const slicer = (plane: PlaneName) => {
       const axis = AXIS_NAMES[AXES[plane].slice];
       const go = (to: number) =>
@@ -78,7 +111,9 @@ export class Slicers {
       return new Slicer(`${axis}`, `Slice along ${axis}`, `axis-${axis}`, go);
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
-    this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
+    this.time = new Slicer("t", "Time", "axis-t", (to) =>
+      change((view) => ({ ...view, time: to })),
+    );
     this.player = h("div", { className: "player" }, this.button, this.along, this.rate, this.when);
     this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
@@ -98,11 +133,15 @@ export class Slicers {
     this.series = Math.max(1, ...times) > 1;
     const active = this.planes[this.active()].element;
     this.along.hidden = !this.series || active.hidden;
-    this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
+    this.player.hidden =
+      !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };
   }
 
-  /** Plays along time if there is a series, unless slices are chosen, else along slices: forwards or, at -1, backwards; or stops. */
+  /**
+   * Plays along time if there is a series, unless slices are chosen, else along slices: forwards
+   * or, at -1, backwards; or stops.
+   */
   toggle(direction: number): void {
     if (this.playing) return this.stop();
     this.direction = direction;
@@ -111,7 +150,8 @@ export class Slicers {
       this.playing = requestAnimationFrame(frame);
       // A late picture waits, none is left out.
       if (now < this.due || !this.ready()) return;
-      this.due = Math.max(this.due, now - 1000 / Number(this.rate.value)) + 1000 / Number(this.rate.value);
+      this.due =
+        Math.max(this.due, now - 1000 / Number(this.rate.value)) + 1000 / Number(this.rate.value);
       this.next();
     };
     this.playing = requestAnimationFrame(frame);
@@ -134,7 +174,8 @@ export class Slicers {
     const { now, direction } = this;
     if (!now) return;
     const after = (here: number, count: number) => (here + direction + count) % count;
-    if (this.series && (this.along.hidden || this.along.value === "t")) return this.change((view) => ({ ...view, time: after(view.time, now.times) }));
+    if (this.series && (this.along.hidden || this.along.value === "t"))
+      return this.change((view) => ({ ...view, time: after(view.time, now.times) }));
     const plane = this.active();
     const axis = AXES[plane].slice;
     this.change((view) => {

@@ -1,7 +1,8 @@
-// Where the voxels of channels lie in space, if a file of the dataset says it (`transform` in the server's description).
+// Where the voxels of channels lie in space, if a file of the dataset says it (`transform` in the
+// server's description).
 //
-// A matrix takes the index of a voxel of level 0 (x, y, z; 0 is the centre of the first voxel) to its place, in the unit of the
-// voxel size: three rows of the factors of x, y and z and a shift.
+// A matrix takes the index of a voxel of level 0 (x, y, z; 0 is the centre of the first voxel) to
+// its place, in the unit of the voxel size: three rows of the factors of x, y and z and a shift.
 
 import type { Channel, Dataset, Matrix, Triple } from "./data";
 
@@ -18,20 +19,32 @@ function matrixOf({ transform }: Channel, time: number): Matrix | null {
 const apply = (matrix: Matrix, index: Triple): Triple =>
   matrix.map(([x, y, z, shift]) => x * index[0] + y * index[1] + z * index[2] + shift) as Triple;
 
-const cross = (a: Triple, b: Triple): Triple => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+const cross = (a: Triple, b: Triple): Triple => [
+  a[1] * b[2] - a[2] * b[1],
+  a[2] * b[0] - a[0] * b[2],
+  a[0] * b[1] - a[1] * b[0],
+];
 const minus = (a: Triple, b: Triple): Triple => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
 const dot = (a: Triple, b: Triple): number => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 
 /** From places to indices. */
 function inverse(matrix: Matrix): Matrix {
-  const [x, y, z] = ALL.map((column) => matrix.map((row) => row[column])) as [Triple, Triple, Triple];
+  const [x, y, z] = ALL.map((column) => matrix.map((row) => row[column])) as [
+    Triple,
+    Triple,
+    Triple,
+  ];
   const shift = matrix.map((row) => row[3]) as Triple;
-  const rows = [cross(y, z), cross(z, x), cross(x, y)].map((row) => row.map((part) => part / dot(x, cross(y, z))) as Triple);
+  const rows = [cross(y, z), cross(z, x), cross(x, y)].map(
+    (row) => row.map((part) => part / dot(x, cross(y, z))) as Triple,
+  );
   return rows.map((row) => [...row, -dot(row, shift)]) as Matrix;
 }
 
-/** The position of a channel's first voxel in voxels of another channel; null if its voxels are turned or of another size, so
- *  that they cannot be drawn over the other's. */
+/**
+ * The position of a channel's first voxel in voxels of another channel; null if its voxels are
+ * turned or of another size, so that they cannot be drawn over the other's.
+ */
 function between(channel: Channel, other: Channel): Triple | null {
   const [own, others] = [matrixOf(channel, 0), matrixOf(other, 0)];
   if (!own || !others) return null;
@@ -40,7 +53,9 @@ function between(channel: Channel, other: Channel): Triple | null {
   const size = channel.levels[0]?.size ?? [1, 1, 1];
   const index = (of: Triple) => apply(back, apply(own, of).map((part) => part * unit) as Triple);
   const first = index([0, 0, 0]);
-  const ends = ALL.map((axis) => [0, 0, 0].map((_, i) => (i === axis ? size[axis] - 1 : 0)) as Triple);
+  const ends = ALL.map(
+    (axis) => [0, 0, 0].map((_, i) => (i === axis ? size[axis] - 1 : 0)) as Triple,
+  );
   const away = ends.flatMap((end) => {
     const moved = index(end);
     return ALL.map((axis) => moved[axis] - first[axis] - end[axis]);
@@ -48,8 +63,10 @@ function between(channel: Channel, other: Channel): Triple | null {
   return away.every((part) => Math.abs(part) < 0.5) ? first : null;
 }
 
-/** Finds out which channels of a registered dataset can be drawn over one another, and where: each to the nearest voxel, in the
- *  smallest box around all of them. */
+/**
+ * Finds out which channels of a registered dataset can be drawn over one another, and where: each
+ * to the nearest voxel, in the smallest box around all of them.
+ */
 export function arrange(dataset: Dataset): Dataset {
   const spaces: Channel[][] = [];
   for (const channel of dataset.channels.filter(({ transform }) => transform)) {
@@ -60,10 +77,14 @@ export function arrange(dataset: Dataset): Dataset {
   for (const [space, channels] of spaces.entries()) {
     const begins = channels.map((channel) => {
       const first = between(channel, channels[0] as Channel) ?? [0, 0, 0];
-      return first.map((along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0)) as Triple;
+      return first.map(
+        (along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0),
+      ) as Triple;
     });
     const corner = ALL.map((axis) => Math.min(...begins.map((begin) => begin[axis]))) as Triple;
-    channels.forEach((channel, i) => Object.assign(channel, { space, begin: minus(begins[i] ?? corner, corner) }));
+    channels.forEach((channel, i) =>
+      Object.assign(channel, { space, begin: minus(begins[i] ?? corner, corner) }),
+    );
   }
   return dataset;
 }
@@ -71,26 +92,40 @@ export function arrange(dataset: Dataset): Dataset {
 /** The place of an index in nanometres; null if the dataset is not registered. */
 export function place(channel: Channel, time: number, index: Triple): Triple | null {
   const matrix = matrixOf(channel, time);
-  return matrix && (apply(matrix, index).map((part) => part * (channel.transform?.nanometres ?? 1)) as Triple);
+  return (
+    matrix &&
+    (apply(matrix, index).map((part) => part * (channel.transform?.nanometres ?? 1)) as Triple)
+  );
 }
 
 /**
- * Neuroglancer's transform of a source: from the source's coordinates to nanometres. `first` is the index at the origin of these
- * coordinates; in a series, which is read as OME-Zarr with this scale and unit of `t`, that is where the first voxel lies. Null if
- * the dataset is not registered.
+ * Neuroglancer's transform of a source: from the source's coordinates to nanometres. `first` is the
+ * index at the origin of these coordinates; in a series, which is read as OME-Zarr with this scale
+ * and unit of `t`, that is where the first voxel lies. Null if the dataset is not registered.
  */
-export function sourceTransform(channel: Channel, time: number, first: Triple, t: [number, string] | null): object | null {
+export function sourceTransform(
+  channel: Channel,
+  time: number,
+  first: Triple,
+  t: [number, string] | null,
+): object | null {
   const [matrix, begin] = [matrixOf(channel, time), matrixOf(channel, 0)];
   if (!matrix || !begin) return null;
   const nanometres = channel.transform?.nanometres ?? 1;
   const voxel = channel.voxel_size ?? [1, 1, 1];
   const rows = matrix.map((row) => {
     const factors = ALL.map((axis) => row[axis] / voxel[axis]) as Triple;
-    const origin = (t ? begin.map((each) => each[3]) : ALL.map((axis) => -first[axis] * voxel[axis])) as Triple;
+    const origin = (
+      t ? begin.map((each) => each[3]) : ALL.map((axis) => -first[axis] * voxel[axis])
+    ) as Triple;
     const shift = (row[3] - dot(factors, origin)) * nanometres;
     return t ? [...factors, 0, shift] : [...factors, shift];
   });
-  const lengths = ([x, y, z]: Triple) => ({ x: [x * NANOMETRE, "m"], y: [y * NANOMETRE, "m"], z: [z * NANOMETRE, "m"] });
+  const lengths = ([x, y, z]: Triple) => ({
+    x: [x * NANOMETRE, "m"],
+    y: [y * NANOMETRE, "m"],
+    z: [z * NANOMETRE, "m"],
+  });
   const times = t ? { t } : {};
   return {
     matrix: t ? [...rows, [0, 0, 0, 1, 0]] : rows,

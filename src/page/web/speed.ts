@@ -1,5 +1,5 @@
-// How fast the line is, by what the browser measured of the answers that came over it: their bytes, and how long they were coming.
-// What the server needed before an answer began does not count.
+// How fast the line is, by what the browser measured of the answers that came over it: their bytes,
+// and how long they were coming. What the server needed before an answer began does not count.
 
 /** The answers that count, the least bytes of each, and how many must be known. */
 const KEPT = 24;
@@ -12,8 +12,15 @@ const SLOW = 2e6;
 let rates: number[] = [];
 
 new PerformanceObserver((list) => {
-  const came = (list.getEntries() as PerformanceResourceTiming[]).filter(({ transferSize, responseStart }) => transferSize >= LEAST && responseStart > 0);
-  rates.push(...came.map(({ responseStart, responseEnd, transferSize }) => transferSize / (Math.max(responseEnd - responseStart, 0.1) / 1000)));
+  const came = (list.getEntries() as PerformanceResourceTiming[]).filter(
+    ({ transferSize, responseStart }) => transferSize >= LEAST && responseStart > 0,
+  );
+  rates.push(
+    ...came.map(
+      ({ responseStart, responseEnd, transferSize }) =>
+        transferSize / (Math.max(responseEnd - responseStart, 0.1) / 1000),
+    ),
+  );
   rates = rates.slice(-KEPT);
 }).observe({ type: "resource", buffered: true });
 
@@ -24,7 +31,8 @@ function rate(): number | null {
 }
 
 /** Whether the person has asked the browser to save data. */
-const saves = (): boolean => (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
+const saves = (): boolean =>
+  (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
 /** Whether the line was measured to be slow, or data is to be saved. */
 export const isSlow = (): boolean => saves() || (rate() ?? Infinity) < SLOW;

@@ -1,10 +1,11 @@
 // The layers of a pane, and how they are replaced.
 //
-// New layers are loaded invisibly and then replace the old ones all at once, so that scrolling does not
-// flicker and two slices are never added. Only the latest request counts: while one set loads, later ones
-// replace each other. The first picture, and on a slow line every one, is there as a coarse level first, whose tiles the others
-// wait for; there, tiles with losses are shown while something moves, and replaced by exact ones at rest. Once a set is complete,
-// tiles of the next slices are prefetched.
+// New layers are loaded invisibly and then replace the old ones all at once, so that scrolling does
+// not flicker and two slices are never added. Only the latest request counts: while one set loads,
+// later ones replace each other. The first picture, and on a slow line every one, is there as a
+// coarse level first, whose tiles the others wait for; there, tiles with losses are shown while
+// something moves, and replaced by exact ones at rest. Once a set is complete, tiles of the next
+// slices are prefetched.
 
 import type OpenSeadragon from "openseadragon";
 
@@ -22,12 +23,22 @@ const REST = 400;
 const AHEAD = 3;
 const MAX_AHEAD = 48;
 
-/** Missing from the library's declarations: the coarsest level that it draws; the tiles in sight by level, column and row; and what
- *  finds them, draws those that are there and, in the area `loads`, loads the others. */
+/**
+ * Missing from the library's declarations: the coarsest level that it draws; the tiles in sight by
+ * level, column and row; and what finds them, draws those that are there and, in the area `loads`,
+ * loads the others.
+ */
 type Item = OpenSeadragon.TiledImage & {
   savedCutOffLevel: number;
   coverage: Record<number, Record<number, Record<number, boolean>>>;
-  _updateLevel(level: number, opacity: number, visibility: number, draws: unknown, loads: unknown, ...more: unknown[]): { tilesToDraw: unknown[] };
+  _updateLevel(
+    level: number,
+    opacity: number,
+    visibility: number,
+    draws: unknown,
+    loads: unknown,
+    ...more: unknown[]
+  ): { tilesToDraw: unknown[] };
 };
 /** The source of an item. */
 const sourceOf = (item: Item) => item.source as unknown as LayerSource;
@@ -36,7 +47,8 @@ type Shown = Map<string, Item>;
 /** The layers of the slice `by` steps further. */
 type Ahead = (by: number) => Layer[];
 
-const signature = (layers: Layer[]) => layers.map((layer) => `${layer.key} ${layer.opacity} ${layer.adds}`).join();
+const signature = (layers: Layer[]) =>
+  layers.map((layer) => `${layer.key} ${layer.opacity} ${layer.adds}`).join();
 
 export class Stack {
   /** The requested layers. */
@@ -60,15 +72,22 @@ export class Stack {
     viewer.addHandler("fully-loaded-change", () => this.mark());
     viewer.addHandler("update-viewport", () => this.markPreviews());
     viewer.addHandler("zoom", () => {
-      for (const item of this.shown.values()) item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
+      for (const item of this.shown.values())
+        item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
     });
   }
 
-  /** Shows layers; `direction` is the sign of the scroll direction, 0 if the user did not scroll. */
+  /**
+   * Shows layers; `direction` is the sign of the scroll direction, 0 if the user did not scroll.
+   */
   show(layers: Layer[], direction: number, ahead: Ahead): void {
     this.ahead = ahead;
     this.mayRefine();
-    if (signature(layers) === signature(this.layers) && (this.busy || this.shown.size === layers.length)) return;
+    if (
+      signature(layers) === signature(this.layers) &&
+      (this.busy || this.shown.size === layers.length)
+    )
+      return;
     this.direction = direction;
     this.layers = layers;
     if (!this.busy) void this.load();
@@ -100,7 +119,9 @@ export class Stack {
 
   /** Whether tiles with losses are in sight. */
   private hasPreviews(item: Item): boolean {
-    return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) => isPreview(tile.getUrl()));
+    return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) =>
+      isPreview(tile.getUrl()),
+    );
   }
 
   /** Marks the pane while previews are drawn: which tiles are, is known only after each drawing. */
@@ -119,16 +140,21 @@ export class Stack {
 
   private async refine(): Promise<void> {
     // Exact tiles that are being loaded follow the viewport.
-    if (this.gone || this.busy || this.refined.size || !this.pane.classList.contains("lossy")) return;
+    if (this.gone || this.busy || this.refined.size || !this.pane.classList.contains("lossy"))
+      return;
     if (![...this.shown.values()].every((item) => item.getFullyLoaded())) return this.mayRefine();
     const { layers } = this;
     this.prefetcher.fetch([]);
     const exact = layers.map(async (layer) => {
       const old = this.shown.get(layer.key);
-      return [layer.key, old && !this.hasPreviews(old) ? old : await this.add(layer, true)] as const;
+      return [
+        layer.key,
+        old && !this.hasPreviews(old) ? old : await this.add(layer, true),
+      ] as const;
     });
     const next: Shown = new Map(await Promise.all(exact));
-    if (this.gone || this.busy || this.refined.size || this.layers !== layers) return this.discard(next, this.shown);
+    if (this.gone || this.busy || this.refined.size || this.layers !== layers)
+      return this.discard(next, this.shown);
     this.refined = next;
     const whole = await this.loaded([...next.values()], Infinity, () => this.refined !== next);
     if (!whole) return;
@@ -149,7 +175,10 @@ export class Stack {
     this.discard(items, this.shown);
   }
 
-  /** Waits until something covers the picture: the old one stays until then. True if so, or if there is no level that comes soon. */
+  /**
+   * Waits until something covers the picture: the old one stays until then. True if so, or if there
+   * is no level that comes soon.
+   */
   private async covered(layers: Layer[], items: Item[]): Promise<boolean> {
     for (const item of items) if (sourceOf(item).first === Infinity) this.beginCoarse(item);
     if (items.some((item) => sourceOf(item).first === Infinity)) return this.layers === layers;
@@ -160,7 +189,9 @@ export class Stack {
 
   /** The items of layers: existing ones, and new ones, which load invisibly. */
   private async items(layers: Layer[]): Promise<Shown> {
-    const found = layers.map(async (layer) => [layer.key, this.shown.get(layer.key) ?? (await this.add(layer))] as const);
+    const found = layers.map(
+      async (layer) => [layer.key, this.shown.get(layer.key) ?? (await this.add(layer))] as const,
+    );
     return new Map(await Promise.all(found));
   }
 
@@ -180,13 +211,21 @@ export class Stack {
           this.loadFew(item, !exact && (this.shown.size === 0 || isSlow()));
           resolve(item);
         },
-        error: (event: unknown) => reject(new Error(String((event as { message?: string }).message))),
+        error: (event: unknown) =>
+          reject(new Error(String((event as { message?: string }).message))),
       } as never);
     });
   }
 
-  /** Waits until all items have all visible tiles; false after `patience` milliseconds or once `givenUp()`. */
-  private loaded(items: Item[], patience: number, givenUp: () => boolean = () => false): Promise<boolean> {
+  /**
+   * Waits until all items have all visible tiles; false after `patience` milliseconds or once
+   * `givenUp()`.
+   */
+  private loaded(
+    items: Item[],
+    patience: number,
+    givenUp: () => boolean = () => false,
+  ): Promise<boolean> {
     const began = performance.now();
     return new Promise((resolve) => {
       const look = () => {
@@ -202,7 +241,8 @@ export class Stack {
   private best(item: Item): number {
     const { grid } = sourceOf(item).layer;
     const width = this.viewer.viewport.getContainerSize().x;
-    const pixels = (this.viewer.viewport.getZoom(false) * width * window.devicePixelRatio) / grid.width;
+    const pixels =
+      (this.viewer.viewport.getZoom(false) * width * window.devicePixelRatio) / grid.width;
     return grid.levels.length - 1 - grid.best(pixels);
   }
 
@@ -218,7 +258,10 @@ export class Stack {
     const last = grid.levels.length - 1;
     const best = last - this.best(item);
     const { x, y, width, height } = this.viewer.viewport.getBounds(false);
-    const [from, to] = [grid.tileAt(best, x * grid.width, y * grid.width), grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width)];
+    const [from, to] = [
+      grid.tileAt(best, x * grid.width, y * grid.width),
+      grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width),
+    ];
     const level = grid.coarser(best, (to.column - from.column + 1) * (to.row - from.row + 1));
     if (level !== best) source.first = last - level;
     item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
@@ -233,7 +276,10 @@ export class Stack {
       begins = false;
       const isWanted = level <= this.coarse(item) || level >= this.best(item);
       const updated = update(level, opacity, visibility, draws, isWanted ? loads : null, ...more);
-      const inSight = Object.values(item.coverage[level] ?? {}).reduce((count, column) => count + Object.keys(column).length, 0);
+      const inSight = Object.values(item.coverage[level] ?? {}).reduce(
+        (count, column) => count + Object.keys(column).length,
+        0,
+      );
       sourceOf(item).complete[updated.tilesToDraw.length === inSight ? "add" : "delete"](level);
       return updated;
     };
@@ -256,7 +302,10 @@ export class Stack {
     });
     this.discard(this.shown, next);
     this.shown = next;
-    this.pane.classList.toggle("lossy", [...next.values()].some((item) => this.hasPreviews(item)));
+    this.pane.classList.toggle(
+      "lossy",
+      [...next.values()].some((item) => this.hasPreviews(item)),
+    );
     this.pane.dataset["shown"] = layers.map((layer) => layer.address(0, 0, 0)).join(" ");
   }
 
@@ -271,14 +320,18 @@ export class Stack {
   /** Prefetches tiles of the next slices in the scroll direction. */
   fetchAhead(): void {
     if (this.gone || this.busy) return;
-    const steps = this.direction ? Array.from({ length: AHEAD }, (_, i) => (i + 1) * this.direction) : [1, -1];
+    const steps = this.direction
+      ? Array.from({ length: AHEAD }, (_, i) => (i + 1) * this.direction)
+      : [1, -1];
     this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MAX_AHEAD));
   }
 
   /** The URLs of other layers' tiles at the positions drawn now. */
   private inSight(layers: Layer[]): string[] {
     return [...this.shown.values()].flatMap((item, index) => {
-      const tiles = item.getTilesToDraw() as unknown as { tile: { level: number; x: number; y: number } }[];
+      const tiles = item.getTilesToDraw() as unknown as {
+        tile: { level: number; x: number; y: number };
+      }[];
       const last = (layers[index]?.grid.levels.length ?? 1) - 1;
       const layer = layers[index];
       const address = (isSlow() && layer?.preview) || layer?.address;

@@ -2,7 +2,10 @@
 
 import { h } from "./dom";
 
-/** A test whether all of the words occur in a text, in upper or lower case; words are separated by spaces. */
+/**
+ * A test whether all of the words occur in a text, in upper or lower case; words are separated by
+ * spaces.
+ */
 export function wordFilter(words: string): (text: string) => boolean {
   const wanted = words.toLowerCase().split(/\s+/);
   return (text) => {
@@ -17,11 +20,17 @@ export const breakable = (name: string): (Node | string)[] =>
 
 const POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-/** A number as people write it: with commas between thousands; very large and very small ones with a power of ten. */
+/**
+ * A number as people write it: with commas between thousands; very large and very small ones with a
+ * power of ten.
+ */
 export function written(value: number, digits = 6): string {
   const size = Math.abs(value);
-  if (!Number.isFinite(value) || size === 0 || (size >= 1e-4 && size < 1e9)) return Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 9 });
+  if (!Number.isFinite(value) || size === 0 || (size >= 1e-4 && size < 1e9))
+    return Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 9 });
   const [number = "", power = ""] = value.toExponential(digits - 1).split("e");
-  const raised = [...power.replace("+", "")].map((digit) => (digit === "-" ? "⁻" : POWERS[Number(digit)])).join("");
+  const raised = [...power.replace("+", "")]
+    .map((digit) => (digit === "-" ? "⁻" : POWERS[Number(digit)]))
+    .join("");
   return `${Number(number)} × 10${raised}`;
 }

@@ -1,4 +1,5 @@
-// Tiles in flight: fetched, processed, handed to OpenSeadragon; and the prefetching of the next slices.
+// Tiles in flight: fetched, processed, handed to OpenSeadragon; and the prefetching of the next
+// slices.
 
 import OpenSeadragon from "openseadragon";
 
@@ -17,16 +18,26 @@ const AT_ONCE = 4;
 export const isPreview = (url: string): boolean => url.endsWith(".jpg");
 
 /** A tile as a canvas, processed. */
-export async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+export async function draw(
+  url: string,
+  layer: Layer,
+  tile: Position,
+  signal: AbortSignal,
+): Promise<CanvasRenderingContext2D> {
   const { treatment, labels } = layer;
   if (labels) return drawIds(labels, tile, signal);
   const bytes = await (await answer(url, { signal })).arrayBuffer();
   // Whatever the mount's content type: it is a PNG, or a preview.
-  const bitmap = await createImageBitmap(new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }), { colorSpaceConversion: "none" });
+  const bitmap = await createImageBitmap(
+    new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }),
+    { colorSpaceConversion: "none" },
+  );
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
   const touched = treatment.table !== null || treatment.clear;
-  const context = canvas.getContext("2d", { willReadFrequently: touched }) as CanvasRenderingContext2D;
+  const context = canvas.getContext("2d", {
+    willReadFrequently: touched,
+  }) as CanvasRenderingContext2D;
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
   if (touched) {
@@ -38,7 +49,11 @@ export async function draw(url: string, layer: Layer, tile: Position, signal: Ab
 }
 
 /** A tile of labels that is drawn from their ids. */
-async function drawIds({ look, voxels }: NonNullable<Layer["labels"]>, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+async function drawIds(
+  { look, voxels }: NonNullable<Layer["labels"]>,
+  tile: Position,
+  signal: AbortSignal,
+): Promise<CanvasRenderingContext2D> {
   const here = voxels(tile.level, tile.row, tile.column);
   const canvas = h("canvas", { width: TILE, height: TILE });
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
@@ -60,7 +75,8 @@ export function treat(pixels: Uint8ClampedArray, { table, clear }: Treatment): v
   }
 }
 
-// The library logs every failed tile. We show failures ourselves, and most of them are aborted requests.
+// The library logs every failed tile. We show failures ourselves, and most of them are aborted
+// requests.
 const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
@@ -79,7 +95,10 @@ interface Job {
   fail(message: string, request: null): void;
 }
 
-/** A layer as a tile source of OpenSeadragon: levels count from the coarsest, lengths are fractions of the width. */
+/**
+ * A layer as a tile source of OpenSeadragon: levels count from the coarsest, lengths are fractions
+ * of the width.
+ */
 export class LayerSource extends OpenSeadragon.TileSource {
   private readonly last: number;
   private readonly ending = new AbortController();
@@ -92,10 +111,19 @@ export class LayerSource extends OpenSeadragon.TileSource {
   /** The levels, in the library's numbering, of which all tiles in sight are there. */
   readonly complete = new Set<number>();
 
-  constructor(readonly layer: Layer, private readonly failed: (error: unknown) => void) {
+  constructor(
+    readonly layer: Layer,
+    private readonly failed: (error: unknown) => void,
+  ) {
     const { grid } = layer;
     const last = grid.levels.length - 1;
-    super({ width: grid.width, height: grid.height, tileSize: TILE, minLevel: 0, maxLevel: last } as never);
+    super({
+      width: grid.width,
+      height: grid.height,
+      tileSize: TILE,
+      minLevel: 0,
+      maxLevel: last,
+    } as never);
     this.last = last;
   }
 
@@ -111,15 +139,31 @@ export class LayerSource extends OpenSeadragon.TileSource {
   // (Declared to return a Tile, but actually its column and row are used.)
   override getTileAtPoint(level: number, point: OpenSeadragon.Point): OpenSeadragon.Tile {
     const { grid } = this.layer;
-    const { column, row } = grid.tileAt(this.level(level), point.x * grid.width, point.y * grid.width);
+    const { column, row } = grid.tileAt(
+      this.level(level),
+      point.x * grid.width,
+      point.y * grid.width,
+    );
     return new OpenSeadragon.Point(column, row) as unknown as OpenSeadragon.Tile;
   }
 
-  override getTileBounds(level: number, column: number, row: number, isSource?: boolean): OpenSeadragon.Rect {
+  override getTileBounds(
+    level: number,
+    column: number,
+    row: number,
+    isSource?: boolean,
+  ): OpenSeadragon.Rect {
     const { grid } = this.layer;
-    const part = isSource ? grid.inside(this.level(level), column, row) : grid.bounds(this.level(level), column, row);
+    const part = isSource
+      ? grid.inside(this.level(level), column, row)
+      : grid.bounds(this.level(level), column, row);
     const unit = isSource ? 1 : grid.width;
-    return new OpenSeadragon.Rect(part.x / unit, part.y / unit, part.width / unit, part.height / unit);
+    return new OpenSeadragon.Rect(
+      part.x / unit,
+      part.y / unit,
+      part.width / unit,
+      part.height / unit,
+    );
   }
 
   override tileExists(level: number, column: number, row: number): boolean {
@@ -134,7 +178,11 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
-    const { treatment: { name, clear }, revision, labels } = this.layer;
+    const {
+      treatment: { name, clear },
+      revision,
+      labels,
+    } = this.layer;
     return [url, revision, name, clear, JSON.stringify(labels?.look)].join("|");
   }
 
@@ -149,7 +197,9 @@ export class LayerSource extends OpenSeadragon.TileSource {
     const { level, x, y } = job.tile;
     const position = { level: this.level(level), row: y, column: x };
     const isCoarse = level <= this.first;
-    const drawn = isCoarse ? draw(job.src, this.layer, position, signal) : this.afterCoarse(() => draw(job.src, this.layer, position, signal));
+    const drawn = isCoarse
+      ? draw(job.src, this.layer, position, signal)
+      : this.afterCoarse(() => draw(job.src, this.layer, position, signal));
     if (isCoarse) {
       this.coarse.add(drawn);
       void drawn.catch(() => undefined).finally(() => this.coarse.delete(drawn));
@@ -181,8 +231,10 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 }
 
-/** Fetches URLs into the browser's cache, a few at once, on a slow line one; and aborts those of an earlier call that are no longer
- *  wanted. */
+/**
+ * Fetches URLs into the browser's cache, a few at once, on a slow line one; and aborts those of an
+ * earlier call that are no longer wanted.
+ */
 export class Prefetcher {
   private readonly waiting = new Map<string, AbortController>();
   private queue: string[] = [];
@@ -199,14 +251,18 @@ export class Prefetcher {
   }
 
   private next(): void {
-    while (this.queue.length && this.waiting.size < (isSlow() ? 1 : AT_ONCE)) void this.one(this.queue.shift() ?? "");
+    while (this.queue.length && this.waiting.size < (isSlow() ? 1 : AT_ONCE))
+      void this.one(this.queue.shift() ?? "");
   }
 
   private async one(address: string): Promise<void> {
     const abort = new AbortController();
     this.waiting.set(address, abort);
     try {
-      const response = await fetch(address, { signal: abort.signal, priority: "low" } as RequestInit);
+      const response = await fetch(address, {
+        signal: abort.signal,
+        priority: "low",
+      } as RequestInit);
       await response.arrayBuffer(); // otherwise nothing is cached
     } catch {
       // Failures will show up again when the tile is drawn.

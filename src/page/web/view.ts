@@ -2,12 +2,22 @@
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH
-// may be empty; labels are NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and
-// SHUFFLE the number of other colours. Missing or invalid parts default to the
-// initial view. A slab is MODE:SLICES or MODE:all.
+// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is
+// NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
+// NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and SHUFFLE the
+// number of other colours. Missing or invalid parts default to the initial view. A slab is
+// MODE:SLICES or MODE:all.
 
-import { beginOf, type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
+import {
+  beginOf,
+  type Channel,
+  companions,
+  type Dataset,
+  endOf,
+  firstOf,
+  type PlaneName,
+  type Triple,
+} from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
 import { type Colour, colourText, isMap, type Pure, readColour, unused } from "./paint";
 import type { LabelLook } from "./labels";
@@ -24,7 +34,10 @@ export interface Shown extends LabelLook {
   window: [number, number] | null;
   /** The shade is a power of the place between black and white: above 1 brightens. */
   gamma: number;
-  /** While a handle moves: what the tiles that are stretched meanwhile were drawn with; null at rest. */
+  /**
+   * While a handle moves: what the tiles that are stretched meanwhile were drawn with; null at
+   * rest.
+   */
   held: Held | null;
   /** Of labels, 0 to 1. */
   opacity: number;
@@ -55,9 +68,11 @@ export const MAX_TOGETHER = 6;
 /** The tiles of a mosaic that open. */
 const MAX_TILES = 100;
 
-export const isOn = (view: View, channel: Channel): boolean => view.shown[channel.name]?.on === true;
+export const isOn = (view: View, channel: Channel): boolean =>
+  view.shown[channel.name]?.on === true;
 
-export const planesOf = (arrangement: Arrangement): PlaneName[] => (arrangement === "all" ? PLANES : [arrangement]);
+export const planesOf = (arrangement: Arrangement): PlaneName[] =>
+  arrangement === "all" ? PLANES : [arrangement];
 
 /** The visible channels; those that cannot be shown with the first of them are left out. */
 export function inSight(dataset: Dataset, view: View): Channel[] {
@@ -76,35 +91,56 @@ function nearest(colour: string | null): Pure {
   return names[name] ?? "";
 }
 
-const voxels = (channel: Channel): number => (channel.levels[0]?.size ?? []).reduce((all, length) => all * length, channel.times ?? 1);
+const voxels = (channel: Channel): number =>
+  (channel.levels[0]?.size ?? []).reduce((all, length) => all * length, channel.times ?? 1);
 
 /** Of complex numbers, only the magnitude opens. */
 const PART = /_(phase|real|imaginary)$/;
 
-/** Of channels whose paths differ in several numbers, such as `/position 3/channel 1`, those that differ from the first in the last
- *  of these only; all, if that is the first alone. */
+/**
+ * Of channels whose paths differ in several numbers, such as `/position 3/channel 1`, those that
+ * differ from the first in the last of these only; all, if that is the first alone.
+ */
 function ofOnePlace(alike: Channel[], first: Channel): Channel[] {
   const numbers = (channel: Channel) => channel.levels[0]?.path?.match(/\d+/g) ?? [];
   const own = numbers(first);
-  const differing = own.flatMap((number, i) => (alike.some((channel) => numbers(channel)[i] !== number) ? [i] : []));
-  const found = alike.filter((channel) => differing.slice(0, -1).every((i) => numbers(channel)[i] === own[i]));
+  const differing = own.flatMap((number, i) =>
+    alike.some((channel) => numbers(channel)[i] !== number) ? [i] : [],
+  );
+  const found = alike.filter((channel) =>
+    differing.slice(0, -1).every((i) => numbers(channel)[i] === own[i]),
+  );
   return found.length > 1 ? found : alike;
 }
 
 /** Whether channels lie beside one another, as the tiles of a stitched file do. */
-const isMosaic = (channels: Channel[]): boolean => new Set(channels.map(beginOf).map(String)).size > 1;
+const isMosaic = (channels: Channel[]): boolean =>
+  new Set(channels.map(beginOf).map(String)).size > 1;
 
-/** The channels that open together: the tiles of a mosaic; else the first image (of a configured dataset, whose channels are sorted by name, the largest), and
- *  what was recorded with it, whose place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
- *  segmentation's probabilities). */
+/**
+ * The channels that open together: the tiles of a mosaic; else the first image (of a configured
+ * dataset, whose channels are sorted by name, the largest), and what was recorded with it, whose
+ * place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
+ * segmentation's probabilities).
+ */
 function opened(dataset: Dataset): Channel[] {
-  const images = dataset.channels.filter((channel) => channel.kind !== "labels" && !PART.test(channel.name));
+  const images = dataset.channels.filter(
+    (channel) => channel.kind !== "labels" && !PART.test(channel.name),
+  );
   const most = Math.max(...images.map(voxels));
   const largest = images.find((channel) => voxels(channel) === most);
   const first = (dataset.layouts?.length ? images[0] : largest) ?? dataset.channels[0];
   if (first?.kind !== "image") return first ? [first] : [];
-  const kind = (channel: Channel) => JSON.stringify([channel.kind, channel.dtype, channel.times, channel.levels[0]?.path?.replace(/\d+/g, "#")]);
-  const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first) && images.includes(channel));
+  const kind = (channel: Channel) =>
+    JSON.stringify([
+      channel.kind,
+      channel.dtype,
+      channel.times,
+      channel.levels[0]?.path?.replace(/\d+/g, "#"),
+    ]);
+  const alike = companions(dataset, first).filter(
+    (channel) => kind(channel) === kind(first) && images.includes(channel),
+  );
   if (isMosaic(alike)) return alike.slice(0, MAX_TILES);
   const together = first.levels[0]?.path ? ofOnePlace(alike, first) : [first];
   // Many directions or moments in one array are not colours.
@@ -115,38 +151,78 @@ function opened(dataset: Dataset): Channel[] {
 /** The first plane in which a channel is more than a line. */
 function filled(channel: Channel | undefined): PlaneName {
   const size = channel?.levels[0]?.size;
-  return PLANES.find((plane) => size && at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1) ?? "xy";
+  return (
+    PLANES.find(
+      (plane) => size && at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1,
+    ) ?? "xy"
+  );
 }
 
-/** The initial view: the images of the file that belong together, centred, with the whole plane visible. */
+/**
+ * The initial view: the images of the file that belong together, centred, with the whole plane
+ * visible.
+ */
 export function beginning(dataset: Dataset): View {
   const on = opened(dataset);
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
-    shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null, shuffle: 0, outlines: false };
+    shown[channel.name] = {
+      on: on.includes(channel),
+      colour,
+      window: null,
+      gamma: 1,
+      held: null,
+      opacity: 0.4,
+      selected: null,
+      shuffle: 0,
+      outlines: false,
+    };
   }
-  const place = isMosaic(on) ? (endOf(on).map((length) => Math.floor(length / 2) + 0.5) as Triple) : middle(on[0]);
-  const view: View = { arrangement: filled(on[0]), at: place, zoom: 0, time: firstTime(on[0]), slab: null, oneRange: isMosaic(on), before: null, shown };
+  const place = isMosaic(on)
+    ? (endOf(on).map((length) => Math.floor(length / 2) + 0.5) as Triple)
+    : middle(on[0]);
+  const view: View = {
+    arrangement: filled(on[0]),
+    at: place,
+    zoom: 0,
+    time: firstTime(on[0]),
+    slab: null,
+    oneRange: isMosaic(on),
+    before: null,
+    shown,
+  };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
 /** The images that are shown. */
-export const imagesOn = (dataset: Dataset, view: View): Channel[] => dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+export const imagesOn = (dataset: Dataset, view: View): Channel[] =>
+  dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
 
 /** Several images at a place have different colours. */
 export function coloured(dataset: Dataset, view: View): View {
   const images = imagesOn(dataset, view);
   const places = [...new Set(images.map((channel) => String(beginOf(channel))))];
-  return places.reduce((now, place) => apart(now, images.filter((channel) => String(beginOf(channel)) === place)), view);
+  return places.reduce(
+    (now, place) =>
+      apart(
+        now,
+        images.filter((channel) => String(beginOf(channel)) === place),
+      ),
+    view,
+  );
 }
 
-/** Gives images different colours: those that are grey, have a map, or repeat a colour get the server's. */
+/**
+ * Gives images different colours: those that are grey, have a map, or repeat a colour get the
+ * server's.
+ */
 function apart(view: View, images: Channel[]): View {
   if (images.length < 2) return view;
   const shown = { ...view.shown };
   const own = images.map((channel) => (shown[channel.name] as Shown).colour);
-  const keeps = (colour: Colour, i: number) => colour !== "" && !isMap(colour) && own.indexOf(colour) === i;
+  const keeps = (colour: Colour, i: number) =>
+    colour !== "" && !isMap(colour) && own.indexOf(colour) === i;
   const taken = own.filter(keeps);
   images.forEach((channel, i) => {
     if (keeps(own[i] as Colour, i)) return;
@@ -162,19 +238,24 @@ export function middle(channel: Channel | undefined): Triple {
   const finest = channel?.levels[0];
   if (!channel || !finest) return [0.5, 0.5, 0.5];
   const first = firstOf(channel);
-  const centre = finest.size.map((length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
+  const centre = finest.size.map(
+    (length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0),
+  ) as Triple;
   const { existing } = channel;
   return existing ? [centre[0], centre[1], first[2] + existing.middle_slice + 0.5] : centre;
 }
 
 /** The first time point at which a channel exists. */
-export const firstTime = (channel: Channel | undefined): number => channel?.existing?.first_time ?? 0;
+export const firstTime = (channel: Channel | undefined): number =>
+  channel?.existing?.first_time ?? 0;
 
 /** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
   const channels = inSight(dataset, view);
   const size = endOf(channels);
-  const point = view.at.map((value, axis) => Math.min(Math.max(value, 0), at(size, axis) - 0.001)) as Triple;
+  const point = view.at.map((value, axis) =>
+    Math.min(Math.max(value, 0), at(size, axis) - 0.001),
+  ) as Triple;
   const times = Math.max(1, ...channels.filter((c) => isOn(view, c)).map((c) => c.times ?? 1));
   return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };
 }
@@ -182,7 +263,9 @@ export function confined(view: View, dataset: Dataset): View {
 /** The view at the last time point of a series, else at the last slice along z. */
 export function newest(view: View, dataset: Dataset): View {
   const channels = inSight(dataset, view);
-  const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 0);
+  const times = channels
+    .filter((channel) => isOn(view, channel))
+    .map((channel) => channel.times ?? 0);
   if (times.some((count) => count > 0)) return { ...view, time: Math.max(...times) - 1 };
   return { ...view, at: [view.at[0], view.at[1], at(endOf(channels), 2) - 0.5] };
 }
@@ -205,7 +288,13 @@ const tidy = (value: number): string => String(Number(value.toPrecision(7)));
 function channelText(channel: Channel, shown: Shown): string {
   if (channel.kind === "labels") {
     const { selected, shuffle, outlines } = shown;
-    const parts = [Math.round(shown.opacity * 100), selected?.id ?? "", selected?.alone ? "alone" : "", shuffle || "", outlines ? "outlines" : ""];
+    const parts = [
+      Math.round(shown.opacity * 100),
+      selected?.id ?? "",
+      selected?.alone ? "alone" : "",
+      shuffle || "",
+      outlines ? "outlines" : "",
+    ];
     return `${channel.name}:${parts.join(":").replace(/:+$/, "")}`;
   }
   const gamma = shown.gamma === 1 ? "" : `:${shown.gamma}`;
@@ -216,7 +305,9 @@ function channelText(channel: Channel, shown: Shown): string {
 
 /** The URL fragment of a view. */
 export function toHash(dataset: Dataset, view: View): string {
-  const point = view.at.map((value, axis) => tidy(Number((value + at(dataset.offset, axis)).toFixed(2))));
+  const point = view.at.map((value, axis) =>
+    tidy(Number((value + at(dataset.offset, axis)).toFixed(2))),
+  );
   const on = dataset.channels.filter((channel) => isOn(view, channel));
   const show = on.map((channel) => channelText(channel, view.shown[channel.name] as Shown));
   const time = view.time || firstTime(inSight(dataset, view)[0]) ? `&time=${view.time}` : "";
@@ -250,27 +341,51 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
   const before = view.shown[channel.name] as Shown;
   if (channel.kind === "labels") {
     const percent = numbers(colour, 1)?.[0];
-    const opacity = percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1);
+    const opacity =
+      percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1);
     const [id = "", alone, shuffle = "", outlines] = window;
-    const look = { selected: isLabel(id) ? { id, alone: alone === "alone" } : null, shuffle: /^\d{1,9}$/.test(shuffle) ? Number(shuffle) : 0, outlines: outlines === "outlines" };
+    const look = {
+      selected: isLabel(id) ? { id, alone: alone === "alone" } : null,
+      shuffle: /^\d{1,9}$/.test(shuffle) ? Number(shuffle) : 0,
+      outlines: outlines === "outlines",
+    };
     return { ...before, on: true, opacity, ...look };
   }
   const gamma = numbers(window[2], 1)?.[0] ?? 1;
   const limits = numbers(window.slice(0, 2).join(":"), 2) as [number, number] | null;
-  return { ...before, on: true, colour: readColour(colour) ?? before.colour, window: limits, gamma: isGamma(gamma) ? gamma : 1 };
+  return {
+    ...before,
+    on: true,
+    colour: readColour(colour) ?? before.colour,
+    window: limits,
+    gamma: isGamma(gamma) ? gamma : 1,
+  };
 }
 
-/** What a URL fragment says of channels: the name of each, and how it is shown; null if it says nothing of them. */
+/**
+ * What a URL fragment says of channels: the name of each, and how it is shown; null if it says
+ * nothing of them.
+ */
 function showIn(hash: string): string[][] | null {
   const show = new URLSearchParams(hash.split("?")[1] ?? "").get("show");
-  return show === null ? null : show.split(",").filter(Boolean).map((part) => part.split(":"));
+  return show === null
+    ? null
+    : show
+        .split(",")
+        .filter(Boolean)
+        .map((part) => part.split(":"));
 }
 
 /** The names in a URL fragment of channels that do not exist. */
 export const unknownIn = (dataset: Dataset, hash: string): string[] =>
-  (showIn(hash) ?? []).flatMap(([name = ""]) => (dataset.channels.some((channel) => channel.name === name) ? [] : [name]));
+  (showIn(hash) ?? []).flatMap(([name = ""]) =>
+    dataset.channels.some((channel) => channel.name === name) ? [] : [name],
+  );
 
-/** Parses a URL fragment into a view. If it names channels and none of them exists, the view has the initial ones. */
+/**
+ * Parses a URL fragment into a view. If it names channels and none of them exists, the view has the
+ * initial ones.
+ */
 export function fromHash(dataset: Dataset, hash: string): View {
   const view = beginning(dataset);
   const query = new URLSearchParams(hash.split("?")[1] ?? "");

@@ -6,8 +6,17 @@ import { at, AXIS_NAMES } from "./geometry";
 export type Values = ArrayLike<number | bigint>;
 
 /** The address of a box of a channel: its first voxel and its size, in voxels of a level. */
-export function boxAddress(dataset: Dataset, channel: Channel, time: number, level: number, start: Triple, size: Triple): string {
-  const ranges = AXIS_NAMES.map((_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`).join("_");
+export function boxAddress(
+  dataset: Dataset,
+  channel: Channel,
+  time: number,
+  level: number,
+  start: Triple,
+  size: Triple,
+): string {
+  const ranges = AXIS_NAMES.map(
+    (_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`,
+  ).join("_");
   const point = timeOf(channel, time);
   const query = point === null ? "" : `?time=${point}`;
   return `voxels/${addressOf(dataset)}/${channel.name}/${level}/${ranges}.raw${query}`;
@@ -37,15 +46,28 @@ const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
   float64: (bytes) => new Float64Array(bytes),
 };
 
-/** The values of a channel that are declared as missing: as texts for 64-bit integers, and as numbers. */
-export const missingOf = (channel: Channel): Set<string | number> => new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
+/**
+ * The values of a channel that are declared as missing: as texts for 64-bit integers, and as
+ * numbers.
+ */
+export const missingOf = (channel: Channel): Set<string | number> =>
+  new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
 
 /** Whether a value is declared as missing, or is NaN. */
 export const isGap = (missing: Set<string | number>, value: number | bigint): boolean =>
-  typeof value === "bigint" ? missing.has(String(value)) : Number.isNaN(value) || missing.has(value);
+  typeof value === "bigint"
+    ? missing.has(String(value))
+    : Number.isNaN(value) || missing.has(value);
 
 /** Whether a voxel, whose values these are, stands for missing data. */
-export async function isMissing(dataset: Dataset, channel: Channel, time: number, voxel: Triple, values: Values, signal: AbortSignal): Promise<boolean> {
+export async function isMissing(
+  dataset: Dataset,
+  channel: Channel,
+  time: number,
+  voxel: Triple,
+  values: Values,
+  signal: AbortSignal,
+): Promise<boolean> {
   if (channel.kind !== "image") return false;
   const [value = 0] = Array.from(values);
   if (isGap(missingOf(channel), value)) return true;
@@ -54,7 +76,11 @@ export async function isMissing(dataset: Dataset, channel: Channel, time: number
   const [x, y, z] = voxel.map((place, axis) => place + (channel.offset?.[axis] ?? 0)) as Triple;
   const point = timeOf(channel, time);
   const query = `plane=xy&level=0&slice=${z + dataset.offset[2]}&box=${[x, y, x + 1, y + 1].join()}${point === null ? "" : `&time=${point}`}`;
-  const range = (await (await sound(await fetch(`view/${addressOf(dataset)}/${channel.name}/range.json?${query}`, { signal }))).json()) as { voxels: number };
+  const range = (await (
+    await sound(
+      await fetch(`view/${addressOf(dataset)}/${channel.name}/range.json?${query}`, { signal }),
+    )
+  ).json()) as { voxels: number };
   return range.voxels === 0;
 }
 
