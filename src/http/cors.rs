@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 pub(super) const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// The response headers exposed to scripts of other origins.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type",
+    "ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type, X-Voltile-Missing",
 );
 /// Resource Timing, section 3.5.2: who may see `Server-Timing`.
 static TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");

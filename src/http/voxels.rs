@@ -1,9 +1,12 @@
-//! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and
-//! type in headers.
+//! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape,
+//! type and missing parts in headers.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
+use tokio::task::spawn_blocking;
+use voltile_base::geometry::{Region, Xyz};
 use voltile_base::request::BoxRequest;
+use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
 use super::boxes;
@@ -14,6 +17,9 @@ use crate::service::TileError;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
+static MISSING: HeaderName = HeaderName::from_static("x-voltile-missing");
+/// A response lists at most this many missing parts: clients limit the length of headers.
+const MAX_PARTS: usize = 500;
 
 /// The response to a path, given without `/voxels/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -31,21 +37,53 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     if let Some(response) = confirmed(context, &identified, &etag, &wanted.token, lifetime) {
         return Ok(response);
     }
-    let about = identified
-        .cutout()
-        .map(|(cutout, _)| (cutout.shape(), cutout.voxel));
+    let cutout = identified.cutout().filter(|_| file.is_bare);
+    let cutout = cutout.map(|(cutout, _)| cutout.clone());
     let (voxels, held, policy) = boxes::fetch(context, identified).await?;
     let fresh = cache_control(policy, &wanted.token, lifetime);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);
-    if let Some((shape, voxel)) = about
-        && file.is_bare
-    {
-        let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+    if let Some(cutout) = cutout {
+        let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();
         if let Ok(shape) = HeaderValue::from_str(&shape.join(",")) {
             response.insert_header((SHAPE.clone(), shape));
         }
-        response.insert_header((TYPE.clone(), HeaderValue::from_static(voxel.name())));
+        let voxel = HeaderValue::from_static(cutout.voxel.name());
+        response.insert_header((TYPE.clone(), voxel));
+        // A series may have to open a member.
+        let parts = spawn_blocking(move || missing_parts(&cutout)).await;
+        if let Ok(Some(parts)) = parts {
+            response.insert_header((MISSING.clone(), parts));
+        }
     }
     Ok(response.body(Pieces::new(voxels, Some(held))))
+}
+
+/// The parts of a box that are missing in the file, as ranges in voxels of the level, such as
+/// `0-64_0-64_3-4,0-64_0-64_8-9`; empty if there are none. `None` if the level is derived, or if
+/// there are more than [`MAX_PARTS`].
+fn missing_parts(cutout: &Cutout) -> Option<HeaderValue> {
+    if cutout.view.downsample != Xyz::all(1) {
+        return None;
+    }
+    let volume = cutout.components.first().filter(|_| cutout.is_there);
+    let parts = match volume {
+        Some(volume) => volume.gaps(cutout.time, &cutout.region),
+        None => vec![cutout.region],
+    };
+    if parts.len() > MAX_PARTS {
+        return None;
+    }
+    let ranges: Vec<String> = parts.iter().map(ranges).collect();
+    HeaderValue::from_str(&ranges.join(",")).ok()
+}
+
+/// A region as in addresses of boxes.
+fn ranges(region: &Region) -> String {
+    let Region { start, .. } = region;
+    let end = region.end();
+    format!(
+        "{}-{}_{}-{}_{}-{}",
+        start.x, end.x, start.y, end.y, start.z, end.z
+    )
 }

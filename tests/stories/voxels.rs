@@ -62,6 +62,36 @@ fn raw_boxes_tell_shape_and_type_in_headers_and_time_points_are_chosen() {
 }
 
 #[test]
+fn raw_boxes_list_the_parts_that_the_file_lacks() {
+    let place = Place::new();
+    made::file(&place.path("there.h5"), |file| {
+        made::put(file, "data", &ArrayD::from_elem(IxDyn(&[4, 6, 8]), 7_u8));
+    });
+    made::file(&place.path("half.h5"), |file| {
+        let (part, whole) = ((4, 6, 8), (8, 6, 8));
+        let data = file.new_dataset_builder().empty::<u8>().shape(whole);
+        let data = data.virtual_map("there.h5", "data", part, .., whole, (0..4, .., ..));
+        let data = data.virtual_map("gone.h5", "data", part, .., whole, (4..8, .., ..));
+        data.create("raw").unwrap();
+    });
+    let server = place.serve(["half.h5"]);
+    for (path, expected) in [
+        ("raw/0/0-8_0-6_0-8.raw", Some("0-8_0-6_4-8")),
+        ("raw/0/2-5_1-3_3-6.raw", Some("2-5_1-3_4-6")),
+        ("raw/0/2-5_1-3_0-4.raw", Some("")),
+        ("raw/0/2-5_1-3_0-4.npy", None),
+        ("raw/1/0-2_0-2_0-8.raw", None),
+    ] {
+        let answer = get(&server, &format!("half/{path}"));
+        assert_eq!(
+            (answer.status, answer.header("x-voltile-missing")),
+            (200, expected),
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn what_does_not_exist_is_404_what_is_too_large_413_and_what_is_known_304() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("a.h5")).unwrap();
