@@ -1647,6 +1647,24 @@ export const stories = (world) => {
           3,
           "the tiles of the card",
         );
+        // The server gives the tiles different ranges; the card has that of the first.
+        const sources = await other.page
+          .locator(".card[title=tiles] img")
+          .evaluateAll((images) => images.map((image) => image.src));
+        const { channels } = await (
+          await fetch(`${other.server.address}datasets/tiles.json`)
+        ).json();
+        const [low, high] = channels[0].window;
+        truth(
+          new Set(channels.map(({ window }) => window.join())).size > 1,
+          "all tiles have the same range anyway",
+        );
+        for (const [i, source] of sources.slice(1).entries()) {
+          truth(
+            source.includes(`/s0${i + 1}:${low}:${high}:1:`),
+            `the range of a tile of the card is not ${low} to ${high}: ${source}`,
+          );
+        }
         await world.picture(other, "mosaic-list");
         await other.open(
           `#tiles?plane=all&at=${x},${y},${z}&zoom=3&show=s00:R:100:1000,s01:G:100:1000,s02:B:100:1000`,
@@ -1965,7 +1983,7 @@ export const stories = (world) => {
         await other.settle();
         truth(await hasPattern(), "what is missing has no pattern");
         const asked = other.page.waitForResponse((response) =>
-          response.url().includes("range.json"),
+          response.url().includes("voxels/half"),
         );
         await point();
         await asked;
@@ -1974,6 +1992,28 @@ export const stories = (world) => {
           document.querySelector(".status").textContent.endsWith(" raw missing"),
         );
         await world.picture(other, "missing-source");
+        // In the plane xz, half of the rectangle's rows are in the file that is not there.
+        await other.page.keyboard.press("y");
+        await other.settle();
+        await other.page.keyboard.press("r");
+        await other.page.fill("#region-from", "50, 2");
+        await other.page.fill("#region-to", "60, 6");
+        await other.page.keyboard.press("Enter");
+        await other.page.getByText("10 × 4 voxels").waitFor();
+        const file = path.join(folder, "first.h5");
+        const at = Array.from({ length: 20 }, (_, i) => [50 + (i % 10), 150, 2 + (i > 9)]);
+        const [values] = world.ask([{ ...PYRAMID, file, path: "/data", values: true, at }]);
+        const mean = values.map(Number).reduce((sum, value) => sum + value, 0) / 20;
+        const squares = values.reduce((sum, value) => sum + (Number(value) - mean) ** 2, 0);
+        const deviation = Number(Math.sqrt(squares / 19).toPrecision(6));
+        equal(
+          (await other.page.locator(".measure tbody td").allTextContents()).join(" | "),
+          `1 | raw | ${mean} | ${deviation} | ${values[0]} | ${values[9]} | 20, 20 missing`,
+          "the table of a rectangle with a missing source",
+        );
+        await world.picture(other, "missing-region");
+        await other.page.keyboard.press("Escape");
+        await other.page.keyboard.press("z");
         await other.page.click(".told >> text=About this file");
         await other.page.waitForSelector(".about .warning.error >> text=gone.h5");
         await world.picture(other, "missing-about");
@@ -2285,7 +2325,7 @@ export const stories = (world) => {
       await visit.page.fill("#line-to", "340, 150");
       await visit.page.keyboard.press("Enter");
       await visit.page.waitForFunction(
-        () => document.querySelector(".line .length")?.textContent === "Length 100 voxels",
+        () => document.querySelector(".measure .length")?.textContent === "Length 100 voxels",
       );
       await visit.page.evaluate(() => document.activeElement.blur());
       const pixels = spread([280, 180], 9).map(([x, y]) => [x + 65, y + 15]);
@@ -2409,12 +2449,15 @@ export const stories = (world) => {
       await world.picture(visit, "region");
       await visit.page.click("text=Copy as CSV");
       await visit.page.waitForFunction(async () =>
-        (await navigator.clipboard.readText()).startsWith("channel"),
+        (await navigator.clipboard.readText()).startsWith("region"),
       );
-      const [, ids, raw] = (await visit.page.evaluate(() => navigator.clipboard.readText()))
-        .trim()
-        .split("\n")
-        .map((line) => line.split(","));
+      /** The rows of the table that was copied, without the number of the rectangle. */
+      const copied = async () => {
+        const text = await visit.page.evaluate(() => navigator.clipboard.readText());
+        const [, ...rows] = text.trim().split("\n");
+        return rows.map((row) => row.split(",").slice(1));
+      };
+      const [ids, raw] = await copied();
       const at = Array.from({ length: 1200 }, (_, i) => [
         400 + (i % 30),
         200 + Math.floor(i / 30),
@@ -2431,7 +2474,20 @@ export const stories = (world) => {
       );
       equal(
         raw.slice(3).join(),
-        [Math.min(...values), Math.max(...values), "", 1200, 403, 433, 220, 260, 9, 10, ""].join(),
+        [
+          Math.min(...values),
+          Math.max(...values),
+          "",
+          1200,
+          0,
+          403,
+          433,
+          220,
+          260,
+          9,
+          10,
+          "",
+        ].join(),
         "the other cells",
       );
       const labels = new Set(
@@ -2446,8 +2502,63 @@ export const stories = (world) => {
       await visit.page.mouse.move(box.x + x + 70, box.y + y + 60, { steps: 4 });
       await visit.page.mouse.up();
       await visit.page.getByText("100 × 100 voxels, 160,000 nm²").waitFor();
+      // Rectangles are kept in one table, also while others are measured in other slices.
+      await visit.page.click("text=Keep in the table");
+      await visit.page.getByText("Drag another rectangle").waitFor();
+      await visit.page.keyboard.press(".");
+      await visit.page.waitForFunction(() => location.hash.includes(",10.5&"));
+      equal(await visit.page.locator(".mark rect").count(), 0, "rectangles of another slice");
+      await visit.page.mouse.move(box.x + x - 100, box.y + y - 100);
+      await visit.page.mouse.down();
+      await visit.page.mouse.move(box.x + x - 80, box.y + y - 90, { steps: 4 });
+      await visit.page.mouse.up();
+      await visit.page.getByText("20 × 10 voxels, 3,200 nm²").waitFor();
+      equal(await visit.page.locator(".measure tbody tr").count(), 4, "rows of two rectangles");
+      await visit.page.keyboard.press(",");
+      await visit.page.waitForFunction(() => document.querySelectorAll(".mark rect").length === 2);
+      await visit.settle();
+      await world.picture(visit, "regions");
+      await visit.page.click("text=Copy as CSV");
+      await visit.page.waitForFunction(
+        async () => (await navigator.clipboard.readText()).split("\n").length === 6,
+      );
+      const table = await copied();
+      const large = made({
+        ...PYRAMID,
+        values: true,
+        at: Array.from({ length: 10_000 }, (_, i) => [
+          400 + (i % 100),
+          200 + Math.floor(i / 100),
+          2,
+        ]),
+      }).map(Number);
+      const largeMean = large.reduce((sum, value) => sum + value, 0) / large.length;
+      truth(Math.abs(table[1][1] - largeMean) < 1e-9, `${table[1]}: ${largeMean} is expected`);
+      equal(table[1].slice(6, 10).join(), "10000,0,403,503", "voxels of the first rectangle");
+      const [left, right, top, bottom, z] = table[3].slice(8, 13).map(Number);
+      const small = made({
+        ...PYRAMID,
+        values: true,
+        at: Array.from({ length: 200 }, (_, i) => [
+          left - 3 + (i % 20),
+          top - 20 + Math.floor(i / 20),
+          z - 7,
+        ]),
+      }).map(Number);
+      equal([right - left, bottom - top, z].join(), "20,10,9", "the second rectangle");
+      equal(
+        table[3].slice(3, 5).join(),
+        [Math.min(...small), Math.max(...small)].join(),
+        "least and greatest of the second rectangle",
+      );
+      // The table outlives the panel, until it is emptied.
       await visit.page.keyboard.press("Escape");
-      await visit.page.waitForFunction(() => !document.querySelector(".line"));
+      await visit.page.keyboard.press("r");
+      equal(await visit.page.locator(".measure tbody tr").count(), 2, "rows that were kept");
+      await visit.page.click("text=Empty the table");
+      equal(await visit.page.locator(".measure tbody tr").count(), 0, "rows of an empty table");
+      await visit.page.keyboard.press("Escape");
+      await visit.page.waitForFunction(() => !document.querySelector(".measure"));
     },
 
     async "The voxels of the view are a NumPy file, a TIFF, and lines of Python that read exactly them"(
@@ -2538,7 +2649,7 @@ export const stories = (world) => {
       await visit.page.fill("#line-to", "703, 620");
       await visit.page.keyboard.press("Enter");
       await visit.page.waitForFunction(
-        () => document.querySelector(".line .length")?.textContent === "Length 2 µm",
+        () => document.querySelector(".measure .length")?.textContent === "Length 2 µm",
       ); // 500 voxels of 4 nm
       await world.picture(visit, "line");
       await visit.page.click("text=Copy as CSV");
@@ -2571,14 +2682,14 @@ export const stories = (world) => {
         );
       }
       await visit.page.keyboard.press("Escape");
-      await visit.page.waitForFunction(() => !document.querySelector(".line"));
+      await visit.page.waitForFunction(() => !document.querySelector(".measure"));
       await visit.page.keyboard.press("m");
       await visit.page.mouse.move(300, 300);
       await visit.page.mouse.down();
       await visit.page.mouse.move(400, 300, { steps: 4 });
       await visit.page.mouse.up();
       await visit.page.waitForFunction(
-        () => document.querySelector(".line .length")?.textContent === "Length 400 nm",
+        () => document.querySelector(".measure .length")?.textContent === "Length 400 nm",
       );
     },
 

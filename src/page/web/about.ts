@@ -1,24 +1,33 @@
 // The sheet "About this file": how its layout was recognised, what is stored and how, voxel sizes,
 // and what is slow.
 
-import { addressOf, type Channel, type Dataset, explain, type PlaneName, sound } from "./data";
-import { h, sheet } from "./dom";
+import {
+  addressOf,
+  type Channel,
+  type Dataset,
+  explain,
+  labelOf,
+  type Notice,
+  type PlaneName,
+  sound,
+} from "./data";
+import { h, sheet, table } from "./dom";
 import { PLANES } from "./geometry";
-import { wordFilter } from "./text";
+import { bytesText, wordFilter } from "./text";
 import { when } from "./when";
 
-/** What the server's description has besides what the page always needs. */
+/** The server's description of a dataset with parts that only this sheet needs. */
 type About = Dataset & {
-  /** What is slow or wrong, and the command that mends it. */
+  /** Problems that make tiles slow or wrong, with the commands that mend them. */
   warnings?: { channel: string; problem: string; mend: string | null }[];
-  /** By path, and by name. */
+  /** The attributes of each object of the file: by the object's path, then by their names. */
   attributes?: Record<string, Record<string, string>>;
 };
 
 /** A tile that reads more stored voxels than this is slow. */
 const MAX_READ = 2 ** 24;
 
-/** With warnings, which a server that only has the plain description does not give. */
+/** The description with warnings and attributes; without them, if the server does not have it. */
 async function load(dataset: Dataset): Promise<About> {
   const path = `datasets/${addressOf(dataset)}`;
   const full = await fetch(`${path}/about.json`);
@@ -27,124 +36,127 @@ async function load(dataset: Dataset): Promise<About> {
 
 /** Why tiles of a channel in a plane are slow, and what helps; null if they are not. */
 function reason(channel: Channel, plane: PlaneName): string | null {
-  const read = (level: Channel["levels"][number]) =>
-    level.voxels_read?.[PLANES.indexOf(plane)] ?? 0;
-  const most = Math.max(0, ...channel.levels.map(read));
-  const chunk = channel.levels.find((level) => level.storage?.chunk)?.storage?.chunk;
+  const axis = PLANES.indexOf(plane);
+  const most = Math.max(0, ...channel.levels.map((level) => level.voxels_read?.[axis] ?? 0));
   if (most <= MAX_READ) return null;
+  const chunk = channel.levels.find((level) => level.storage?.chunk)?.storage?.chunk;
   const stored = chunk
     ? `which is stored in chunks of ${chunk.join(" × ")} (slowest axis first)`
     : "whose coarser levels are not stored";
+  const millions = (most / 1e6).toFixed(0);
   return (
-    `A tile of plane ${plane} reads ${(most / 1e6).toFixed(0)} million voxels of ${channel.label ?? channel.name}, ${stored}. ` +
+    `A tile of plane ${plane} reads ${millions} million voxels of ${labelOf(channel)}, ${stored}. ` +
     "Chunks that are cubes make all planes fast: voltile pyramid --rechunk writes them."
   );
 }
 
-/** Longer texts are wrapped. */
-const LONG = 24;
+/** A notice about the data, with how grave it is. */
+function noticeLine({ severity, about, text }: Notice, token: string): HTMLElement {
+  const subject = about === token ? "" : `${about}: `;
+  return h("p", { className: `warning ${severity}` }, h("b", {}, severity), ` · ${subject}${text}`);
+}
 
-const table = (head: string[], rows: (string | number)[][]): HTMLElement =>
-  h(
-    "table",
-    {},
-    h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" } as never, text)))),
-    h(
-      "tbody",
-      {},
-      ...rows.map((row) =>
-        h(
-          "tr",
-          {},
-          ...row.map((cell) =>
-            h("td", { className: String(cell).length > LONG ? "long" : "" }, String(cell)),
-          ),
-        ),
-      ),
-    ),
-  );
+/** The folder, the length and the date of the files; empty if the server does not tell them. */
+function fileText({ folder, bytes, modified }: About): string {
+  const parts: string[] = [];
+  if (folder) parts.push(`in the folder ${folder}`);
+  if (bytes) parts.push(bytesText(bytes));
+  if (modified) {
+    const date = new Date(modified).toLocaleString("en", {
+      dateStyle: "medium",
+      timeStyle: "short",
+    });
+    parts.push(`changed ${date}`);
+  }
+  return parts.join(" · ");
+}
 
-function content(about: About): HTMLElement[] {
-  const known = about.warnings?.map(
+/** Each problem that makes tiles wrong or slow, with the command that mends it if there is one. */
+function problemsOf({ channels, warnings }: About): string[] {
+  const unread = channels.flatMap(({ problem }) => problem ?? []);
+  const known = warnings?.map(
     ({ channel, problem, mend }) => `${channel}: ${problem}${mend ? ` · ${mend}` : ""}`,
   );
-  const slow =
-    known ??
-    about.channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
-  const notices = (about.notices ?? []).map((notice) =>
-    h(
-      "p",
-      { className: `warning ${notice.severity}` },
-      h("b", {}, notice.severity),
-      ` · ${notice.about === about.token ? "" : `${notice.about}: `}${notice.text}`,
-    ),
-  );
-  const problems = about.channels.flatMap(({ problem }) => problem ?? []);
-  const levels = about.channels.flatMap((channel) =>
+  const slow = () =>
+    channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
+  return [...unread, ...(known ?? slow())];
+}
+
+/** The time points of a channel: their number, their distance, and the date of the first. */
+function timesText(channel: Channel): string {
+  const { times, timing } = channel;
+  const parts: string[] = [];
+  if (times) parts.push(String(times));
+  if (timing) parts.push(`every ${Number(timing.step.toPrecision(4))} s`);
+  if (timing?.began) parts.push(`from ${when([channel], 0)}`);
+  return parts.join(", ");
+}
+
+/** The size of a channel's voxels with its unit. */
+function voxelText({ voxel_size: size, voxel_unit: unit }: Channel): string {
+  if (!size) return "not known";
+  return `${size.map((edge) => Number(edge.toPrecision(6))).join(" × ")} ${unit ?? ""}`;
+}
+
+/** A row of each channel: its kind, type, voxel size and time points. */
+function channelTable(channels: Channel[]): HTMLElement {
+  const rows = channels.map((channel) => [
+    labelOf(channel),
+    channel.labels_because ? `labels, because ${channel.labels_because}` : channel.kind,
+    channel.dtype,
+    voxelText(channel),
+    channel.voxel_size_from ?? "",
+    timesText(channel),
+  ]);
+  return table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in", "Times"], rows);
+}
+
+/** A row of each level of each channel: its size, and how it is stored. */
+function levelTable(channels: Channel[]): HTMLElement {
+  const rows = channels.flatMap((channel) =>
     channel.levels.map(({ level, size, path, storage }) => [
-      channel.label ?? channel.name,
+      labelOf(channel),
       level,
       size.join(" × "),
       path ?? "computed",
-      storage?.chunk ? storage.chunk.join(" × ") : (storage?.layout ?? ""),
+      storage?.chunk?.join(" × ") ?? storage?.layout ?? "",
       storage ? storage.filters.join(", ") || "none" : "",
     ]),
   );
-  const sizes = about.channels.map((channel) => [
-    channel.label ?? channel.name,
-    channel.labels_because ? `labels, because ${channel.labels_because}` : channel.kind,
-    channel.dtype,
-    channel.voxel_size
-      ? `${channel.voxel_size.map((size) => Number(size.toPrecision(6))).join(" × ")} ${channel.voxel_unit ?? ""}`
-      : "not known",
-    channel.voxel_size_from ?? "",
-    [
-      channel.times ?? "",
-      channel.timing && `every ${Number(channel.timing.step.toPrecision(4))} s`,
-      channel.timing?.began && `from ${when([channel], 0)}`,
-    ]
-      .filter(Boolean)
-      .join(", "),
+  return table(
+    ["Channel", "Level", "Size, x × y × z", "Path", "Chunks, slowest axis first", "Filters"],
+    rows,
+  );
+}
+
+/** How the voxels of registered channels lie in space. */
+function spaceTable(channels: Channel[]): HTMLElement[] {
+  if (!channels.some((channel) => channel.transform?.in_words)) return [];
+  const rows = channels.map((channel) => [
+    labelOf(channel),
+    channel.transform?.in_words ?? "as stored",
   ]);
-  const file = [
-    about.folder && `in the folder ${about.folder}`,
-    about.bytes && `${(about.bytes / 2 ** 20).toFixed(1)} MiB`,
-    about.modified &&
-      `changed ${new Date(about.modified).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}`,
-  ]
-    .filter(Boolean)
-    .join(" · ");
+  return [h("h3", {}, "In space"), table(["Channel", "Its voxels, besides their size"], rows)];
+}
+
+function content(about: About): HTMLElement[] {
+  const { token, channels, layouts = [] } = about;
+  const file = fileText(about);
   return [
     ...(file ? [h("p", {}, file)] : []),
-    ...(about.layouts ?? []).map(({ layout, because }) =>
-      h("p", {}, h("b", {}, layout), ` · ${because}`),
-    ),
-    ...notices,
-    ...[...problems, ...slow].map((text) => h("p", { className: "warning" }, text)),
+    ...layouts.map(({ layout, because }) => h("p", {}, h("b", {}, layout), ` · ${because}`)),
+    ...(about.notices ?? []).map((notice) => noticeLine(notice, token)),
+    ...problemsOf(about).map((text) => h("p", { className: "warning" }, text)),
     h("h3", {}, "Channels"),
-    table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in", "Times"], sizes),
-    ...(about.channels.some((channel) => channel.transform?.in_words)
-      ? [
-          h("h3", {}, "In space"),
-          table(
-            ["Channel", "Its voxels, besides their size"],
-            about.channels.map((channel) => [
-              channel.label ?? channel.name,
-              channel.transform?.in_words ?? "as stored",
-            ]),
-          ),
-        ]
-      : []),
+    channelTable(channels),
+    ...spaceTable(channels),
     h("h3", {}, "Stored"),
-    table(
-      ["Channel", "Level", "Size, x × y × z", "Path", "Chunks, slowest axis first", "Filters"],
-      levels,
-    ),
+    levelTable(channels),
     ...attributes(Object.entries(about.attributes ?? {})),
   ];
 }
 
-/** The attributes of each group and dataset, and a field that leaves those with its words. */
+/** The attributes of each group and dataset, and a field that filters them by words. */
 function attributes(objects: [string, Record<string, string>][]): HTMLElement[] {
   if (!objects.length) return [];
   const list = h("div", {});

@@ -1,7 +1,6 @@
 // Bookmarks: views with names, which the browser keeps, and which are saved and read as JSON.
 
-import { h, iconButton, sheet } from "./dom";
-import { save } from "./picture";
+import { h, iconButton, save, sheet } from "./dom";
 import { tokenOf } from "./view";
 
 interface Bookmark {
@@ -12,7 +11,7 @@ interface Bookmark {
 
 const KEY = "voltile-bookmarks";
 
-/** What a text says of bookmarks; an error says what was expected. */
+/** The bookmarks in a text; an error says what was expected. */
 function read(text: string): Bookmark[] {
   let all: unknown;
   try {
@@ -26,7 +25,8 @@ function read(text: string): Bookmark[] {
   };
   if (!Array.isArray(all) || !all.every(isBookmark))
     throw new Error(
-      "This is not a file of bookmarks: a JSON list of objects with name and view is expected, as “Save as a file” writes it.",
+      "This is not a file of bookmarks: a JSON list of objects with name and view is expected, " +
+        "as “Save as a file” writes it.",
     );
   return all.map(({ name, view }) => ({ name, view }));
 }
@@ -40,7 +40,7 @@ function known(): Bookmark[] {
   }
 }
 
-const isSame = (a: Bookmark) => (b: Bookmark) => a.name === b.name && a.view === b.view;
+const isSame = (a: Bookmark, b: Bookmark): boolean => a.name === b.name && a.view === b.view;
 
 /** The sheet of bookmarks; `view` is what is shown now. */
 export function bookmarksSheet(view: string): HTMLDialogElement {
@@ -60,7 +60,7 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     const link = h("a", { href: one.view, onclick: () => dialog.close() }, one.name);
     const of = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
     const away = iconButton("close", `Remove ${one.name}`, () =>
-      keep(known().filter((other) => !isSame(one)(other))),
+      keep(known().filter((other) => !isSame(one, other))),
     );
     return h("li", {}, link, of, away);
   };
@@ -83,13 +83,8 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     const wanted = name.value.trim();
     if (!wanted) return;
     // A view of the same name is replaced.
-    keep(
-      [
-        ...known().filter((one) => one.name !== wanted || tokenOf(one.view) !== token),
-        { name: wanted, view },
-      ],
-      `Kept “${wanted}”.`,
-    );
+    const others = known().filter((one) => one.name !== wanted || tokenOf(one.view) !== token);
+    keep([...others, { name: wanted, view }], `Kept “${wanted}”.`);
     name.value = "";
   };
   const file = h(
@@ -111,8 +106,9 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
       chooser.value = "";
       if (text === undefined) return;
       try {
-        const [before, found] = [known(), read(text)];
-        const added = found.filter((one) => !before.some(isSame(one)));
+        const before = known();
+        const found = read(text);
+        const added = found.filter((one) => !before.some((other) => isSame(one, other)));
         keep([...before, ...added], `${added.length} of ${found.length} bookmarks are new.`);
       } catch (error) {
         says.textContent = (error as Error).message;

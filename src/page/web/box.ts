@@ -1,9 +1,19 @@
 // The sheet "Voxels": a box of a channel as a NumPy file, as a TIFF for ImageJ, as lines of Python,
 // or as an OME-Zarr address.
 
-import { addressOf, type Channel, type Dataset, timeOf, type Triple } from "./data";
+import { bytesText } from "./text";
+import {
+  absolute,
+  addressOf,
+  type Channel,
+  type Dataset,
+  labelOf,
+  timeOf,
+  type Triple,
+  volume,
+} from "./data";
 import { h, sheet } from "./dom";
-import { at, AXIS_NAMES } from "./geometry";
+import { at, AXIS_NAMES, clamp } from "./geometry";
 import { MAX_TOGETHER } from "./view";
 import { boxAddress } from "./voxels";
 
@@ -18,8 +28,6 @@ export interface BoxEvents {
   /** Lets a rectangle be dragged on the picture, and opens the sheet again. */
   drag(): void;
 }
-
-const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
 
 const BYTES: Record<string, number> = {
   bool: 1,
@@ -41,30 +49,32 @@ const TIFF = ["uint8", "int16", "uint16", "float32"];
  * The channels that can be in one TIFF file with a channel, itself first: up to six images, of
  * voxels of one size and direction.
  */
-const together = (channels: Channel[], channel: Channel, level: number): Channel[] => {
-  const of = ({ kind, dtype, times, space, voxel_size, voxel_unit, levels }: Channel) =>
+function together(channels: Channel[], channel: Channel, level: number): Channel[] {
+  if (channel.kind !== "image") return [];
+  const traits = ({ kind, dtype, times, space, voxel_size, voxel_unit, levels }: Channel) =>
     JSON.stringify([kind, dtype, times, space, voxel_size, voxel_unit, levels[level]?.factor]);
-  const others = channels.filter((other) => other !== channel && of(other) === of(channel));
-  return channel.kind === "image" ? [channel, ...others].slice(0, MAX_TOGETHER) : [];
-};
+  const own = traits(channel);
+  const others = channels.filter((other) => other !== channel && traits(other) === own);
+  return [channel, ...others].slice(0, MAX_TOGETHER);
+}
 
-/** A box at a level: its first voxel and its size. */
+/** A box at a level: its first voxel and its size, in voxels of the level. */
 export function atLevel(
   channel: Channel,
-  level: number,
+  number: number,
   { start, end }: Wanted,
 ): { start: Triple; size: Triple } {
-  const { factor = [1, 1, 1], size = [1, 1, 1] } = channel.levels[level] ?? {};
-  const first = start.map((value, axis) =>
-    Math.min(Math.floor(value / at(factor, axis)), at(size, axis) - 1),
-  ) as Triple;
-  const last = end.map((value, axis) =>
-    Math.min(Math.ceil(value / at(factor, axis)), at(size, axis)),
-  ) as Triple;
-  return {
-    start: first,
-    size: last.map((value, axis) => Math.max(1, value - at(first, axis))) as Triple,
-  };
+  const level = channel.levels[number];
+  const first: Triple = [0, 0, 0];
+  const size: Triple = [1, 1, 1];
+  for (const axis of [0, 1, 2] as const) {
+    const factor = level?.factor[axis] ?? 1;
+    const length = level?.size[axis] ?? 1;
+    first[axis] = Math.min(Math.floor(start[axis] / factor), length - 1);
+    const last = Math.min(Math.ceil(end[axis] / factor), length);
+    size[axis] = Math.max(1, last - first[axis]);
+  }
+  return { start: first, size };
 }
 
 /** Lines of Python that read exactly these voxels. */
@@ -78,134 +88,185 @@ export function python(
 ): string {
   const point = timeOf(channel, time);
   const ranges = [2, 1, 0].map((axis) => `${at(start, axis)}:${at(start, axis) + at(size, axis)}`);
-  const index = [
-    ...(point === null ? [] : [String(point)]),
-    ...(channel.kind === "rgb" ? [":"] : []),
-    ...ranges,
-  ].join(", ");
-  const axes = [...(channel.kind === "rgb" ? ["colour"] : []), "z", "y", "x"].join(", ");
+  const isRgb = channel.kind === "rgb";
+  const times = point === null ? [] : [String(point)];
+  const index = [...times, ...(isRgb ? [":"] : []), ...ranges];
+  const axes = [...(isRgb ? ["colour"] : []), "z", "y", "x"];
+  const address = absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr/${level}`);
   return `import zarr  # pip install zarr fsspec aiohttp
 
-volume = zarr.open_array("${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr/${level}`)}", mode="r")
-voxels = volume[${index}]  # ${axes}
+volume = zarr.open_array("${address}", mode="r")
+voxels = volume[${index.join(", ")}]  # ${axes.join(", ")}
 `;
 }
 
-/** `view` gives the box to begin with; `level` is the one on the screen. */
-export function boxSheet(
-  dataset: Dataset,
-  channels: Channel[],
-  time: number,
-  level: number,
-  view: (channel: Channel) => Wanted | null,
-  events: BoxEvents,
-): HTMLDialogElement {
-  let channel = channels[0] as Channel;
-  const chosen = h(
-    "select",
-    {
-      id: "box-channel",
-      onchange: () => {
-        channel = channels.find(({ name }) => name === chosen.value) ?? channel;
-        begin();
-      },
-    },
-    ...channels.map(({ name, label }) => h("option", { value: name }, label ?? name)),
-  );
-  const levels = h("select", { id: "box-level", onchange: () => show() });
-  const ends = AXIS_NAMES.map((name) =>
-    ["first", "end"].map((end) =>
-      h("input", {
-        type: "text",
-        inputMode: "numeric",
-        className: "number",
-        id: `box-${name}-${end}`,
-        "aria-label": `${name}, ${end === "first" ? "first voxel" : "behind the last voxel"}`,
-        oninput: () => show(),
-      }),
-    ),
-  );
-  const size = h("output", {});
-  const link = (text: string) => h("a", { className: "button" }, text);
-  const [npy, tif, all] = [link(".npy"), link(".tif"), link("")];
-  const code = h("pre", { tabIndex: 0 });
+/** The data that the sheet saves parts of. */
+export interface BoxSubject {
+  dataset: Dataset;
+  /** The channels that can be chosen; the first is chosen at first. */
+  channels: Channel[];
+  time: number;
+  /** The level that is on the screen. */
+  level: number;
+  /** The box of a channel that is shown at first; null for all of the channel. */
+  boxOf(channel: Channel): Wanted | null;
+}
 
-  const begin = () => {
-    levels.replaceChildren(
-      ...channel.levels.map(({ level: number, factor }) =>
+const button = (text: string, onclick: () => void): HTMLButtonElement =>
+  h("button", { type: "button", onclick }, text);
+
+const link = (text: string): HTMLAnchorElement => h("a", { className: "button" }, text);
+
+/** The sheet in which a box is chosen and saved. */
+class BoxSheet {
+  readonly dialog: HTMLDialogElement;
+  private channel: Channel;
+  private readonly channelField: HTMLSelectElement;
+  private readonly levelField = h("select", { id: "box-level", onchange: () => this.show() });
+  /** The fields of the first voxel along each axis, and of the voxel behind the last. */
+  private readonly starts = AXIS_NAMES.map((name) => this.field(name, "first", "first voxel"));
+  private readonly ends = AXIS_NAMES.map((name) =>
+    this.field(name, "end", "behind the last voxel"),
+  );
+  private readonly size = h("output", {});
+  private readonly npy = link(".npy");
+  private readonly tif = link(".tif");
+  private readonly allTif = link("");
+  private readonly code = h("pre", { tabIndex: 0 });
+
+  constructor(
+    private readonly subject: BoxSubject,
+    private readonly events: BoxEvents,
+  ) {
+    const { channels } = subject;
+    this.channel = channels[0] as Channel;
+    this.channelField = h(
+      "select",
+      { id: "box-channel", onchange: () => this.choose() },
+      ...channels.map((each) => h("option", { value: each.name }, labelOf(each))),
+    );
+    this.dialog = sheet(
+      "Voxels",
+      h("label", { className: "field" }, "Channel", this.channelField),
+      h("label", { className: "field" }, "Level", this.levelField),
+      ...AXIS_NAMES.map((name, axis) =>
         h(
-          "option",
-          {
-            value: String(number),
-            selected: number === Math.min(level, channel.levels.length - 1),
-          },
-          number ? `${number}: every ${factor.join(" × ")}` : "0: all voxels",
+          "div",
+          { className: "field" },
+          h("b", {}, name),
+          this.starts[axis],
+          "to",
+          this.ends[axis],
         ),
       ),
-    );
-    const box = view(channel) ?? { start: [0, 0, 0], end: channel.levels[0]?.size ?? [1, 1, 1] };
-    ends.forEach((pair, axis) =>
-      pair.forEach((field, i) => (field.value = String(at(i ? box.end : box.start, axis)))),
-    );
-    show();
-  };
-  const show = () => {
-    const whole = channel.levels[0]?.size ?? [1, 1, 1];
-    const number = (axis: number, i: number) => Math.floor(Number(ends[axis]?.[i]?.value));
-    const start = [0, 1, 2].map((axis) =>
-      Math.min(Math.max(number(axis, 0) || 0, 0), at(whole, axis) - 1),
-    ) as Triple;
-    const end = [0, 1, 2].map((axis) =>
-      Math.min(Math.max(number(axis, 1) || 0, at(start, axis) + 1), at(whole, axis)),
-    ) as Triple;
-    const box = atLevel(channel, Number(levels.value), { start, end });
-    const address = boxAddress(dataset, channel, time, Number(levels.value), box.start, box.size);
-    npy.href = address.replace(".raw", ".npy");
-    tif.href = address.replace(".raw", ".tif");
-    const name = `${dataset.token}-${channel.name}-${box.start.join("_")}`;
-    [npy.download, tif.download] = [`${name}.npy`, `${name}.tif`];
-    const joined = together(channels, channel, Number(levels.value));
-    all.href = address
-      .replace(".raw", ".tif")
-      .replace(`/${channel.name}/`, `/${joined.map((one) => one.name).join()}/`);
-    all.download = `${dataset.token}-${box.start.join("_")}.tif`;
-    all.textContent = `.tif, ${joined.length} channels`;
-    all.hidden = joined.length < 2 || !TIFF.includes(channel.dtype);
-    tif.hidden =
-      !TIFF.includes(channel.dtype) || (channel.kind === "rgb" && channel.dtype !== "uint8");
-    const voxels = box.size.reduce((all, length) => all * length, channel.kind === "rgb" ? 3 : 1);
-    const bytes = voxels * (BYTES[channel.dtype] ?? 8);
-    size.textContent = `${box.size.join(" × ")} voxels, ${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 2 : 0)} MiB`;
-    code.textContent = python(dataset, channel, time, Number(levels.value), box.start, box.size);
-  };
-  const button = (text: string, onclick: () => void) =>
-    h("button", { type: "button", onclick }, text);
-  const dialog = sheet(
-    "Voxels",
-    h("label", { className: "field" }, "Channel", chosen),
-    h("label", { className: "field" }, "Level", levels),
-    ...AXIS_NAMES.map((name, axis) =>
-      h("div", { className: "field" }, h("b", {}, name), ends[axis]?.[0], "to", ends[axis]?.[1]),
-    ),
-    h("div", { className: "field" }, size),
-    h(
-      "div",
-      { className: "field buttons" },
-      npy,
-      tif,
-      all,
-      button("Drag a rectangle", () => {
-        dialog.close();
-        events.drag();
-      }),
-      button("Copy OME-Zarr address", () =>
-        events.copied(absolute(`zarr/0.4/${addressOf(dataset)}/${channel.name}.ome.zarr`)),
+      h("div", { className: "field" }, this.size),
+      h(
+        "div",
+        { className: "field buttons" },
+        this.npy,
+        this.tif,
+        this.allTif,
+        button("Drag a rectangle", () => this.drag()),
+        button("Copy OME-Zarr address", () => events.copied(this.zarrAddress())),
       ),
-    ),
-    h("h3", {}, "Python"),
-    code,
-    button("Copy as Python", () => events.copied(code.textContent ?? "")),
-  );
-  begin();
-  return dialog;
+      h("h3", {}, "Python"),
+      this.code,
+      button("Copy as Python", () => events.copied(this.code.textContent ?? "")),
+    );
+    this.begin();
+  }
+
+  private field(axis: string, end: "first" | "end", says: string): HTMLInputElement {
+    return h("input", {
+      type: "text",
+      inputMode: "numeric",
+      className: "number",
+      id: `box-${axis}-${end}`,
+      "aria-label": `${axis}, ${says}`,
+      oninput: () => this.show(),
+    });
+  }
+
+  private drag(): void {
+    this.dialog.close();
+    this.events.drag();
+  }
+
+  private zarrAddress(): string {
+    const { dataset } = this.subject;
+    return absolute(`zarr/0.4/${addressOf(dataset)}/${this.channel.name}.ome.zarr`);
+  }
+
+  private choose(): void {
+    const { channels } = this.subject;
+    this.channel = channels.find(({ name }) => name === this.channelField.value) ?? this.channel;
+    this.begin();
+  }
+
+  /** Offers the levels of the channel, and shows its first box. */
+  private begin(): void {
+    const { levels } = this.channel;
+    const shown = Math.min(this.subject.level, levels.length - 1);
+    const options = levels.map(({ level, factor }) => {
+      const text = level ? `${level}: every ${factor.join(" × ")}` : "0: all voxels";
+      return h("option", { value: String(level), selected: level === shown }, text);
+    });
+    this.levelField.replaceChildren(...options);
+    const whole = { start: [0, 0, 0] as Triple, end: levels[0]?.size ?? [1, 1, 1] };
+    const { start, end } = this.subject.boxOf(this.channel) ?? whole;
+    for (const axis of [0, 1, 2] as const) {
+      (this.starts[axis] as HTMLInputElement).value = String(start[axis]);
+      (this.ends[axis] as HTMLInputElement).value = String(end[axis]);
+    }
+    this.show();
+  }
+
+  /** The box that is written in the fields, within the channel. */
+  private written(): Wanted {
+    const whole = this.channel.levels[0]?.size ?? [1, 1, 1];
+    const number = (field: HTMLInputElement | undefined) => Math.floor(Number(field?.value)) || 0;
+    const start: Triple = [0, 0, 0];
+    const end: Triple = [0, 0, 0];
+    for (const axis of [0, 1, 2] as const) {
+      start[axis] = clamp(number(this.starts[axis]), 0, whole[axis] - 1);
+      end[axis] = clamp(number(this.ends[axis]), start[axis] + 1, whole[axis]);
+    }
+    return { start, end };
+  }
+
+  /** Shows the size of the box, the files that can be saved of it, and the lines of Python. */
+  private show(): void {
+    const { channel } = this;
+    const { dataset, time } = this.subject;
+    const level = Number(this.levelField.value);
+    const { start, size } = atLevel(channel, level, this.written());
+    const isRgb = channel.kind === "rgb";
+    const bytes = volume(size) * (isRgb ? 3 : 1) * (BYTES[channel.dtype] ?? 8);
+    this.size.textContent = `${size.join(" × ")} voxels, ${bytesText(bytes)}`;
+    this.showFiles(boxAddress(dataset, channel, time, level, start, size), level, start);
+    this.code.textContent = python(dataset, channel, time, level, start, size);
+  }
+
+  /** Shows the files of a box, whose address of raw voxels is known. */
+  private showFiles(raw: string, level: number, start: Triple): void {
+    const { channel } = this;
+    const { dataset, channels } = this.subject;
+    const corner = start.join("_");
+    const tif = raw.replace(".raw", ".tif");
+    this.npy.href = raw.replace(".raw", ".npy");
+    this.npy.download = `${dataset.token}-${channel.name}-${corner}.npy`;
+    this.tif.href = tif;
+    this.tif.download = `${dataset.token}-${channel.name}-${corner}.tif`;
+    const joined = together(channels, channel, level);
+    const names = joined.map(({ name }) => name).join();
+    this.allTif.href = tif.replace(`/${channel.name}/`, `/${names}/`);
+    this.allTif.download = `${dataset.token}-${corner}.tif`;
+    this.allTif.textContent = `.tif, ${joined.length} channels`;
+    const isTiff = TIFF.includes(channel.dtype);
+    this.allTif.hidden = !isTiff || joined.length < 2;
+    this.tif.hidden = !isTiff || (channel.kind === "rgb" && channel.dtype !== "uint8");
+  }
 }
+
+export const boxSheet = (subject: BoxSubject, events: BoxEvents): HTMLDialogElement =>
+  new BoxSheet(subject, events).dialog;

@@ -1,11 +1,11 @@
 // Which channels are shown, and in which range: changes of a view.
 
-import { baseWindow, type Channel, type Dataset } from "./data";
+import { baseWindow, type Channel, type Dataset, isMeasured } from "./data";
 import {
   coloured,
   firstTime,
   imagesOn,
-  inSight,
+  drawable,
   isOn,
   middle,
   type Shown,
@@ -20,7 +20,7 @@ function showing(dataset: Dataset, view: View, names: string[]): View {
   const shown = structuredClone(view.shown);
   for (const [name, one] of Object.entries(shown)) one.on = names.includes(name);
   const first = dataset.channels.find(({ name }) => names.includes(name));
-  const stays = !first || inSight(dataset, view).includes(first);
+  const stays = !first || drawable(dataset, view).includes(first);
   const there = stays ? {} : { at: middle(first), zoom: 0, time: firstTime(first) };
   const [lead] = imagesOn(dataset, view);
   return coloured(dataset, ranged(dataset, { ...view, ...there, shown }, lead ?? null, {}));
@@ -41,11 +41,11 @@ export function switched(dataset: Dataset, view: View, channel: Channel): View {
   return showing(
     dataset,
     view,
-    inSight(dataset, view).includes(channel) ? [...on, channel.name] : [channel.name],
+    drawable(dataset, view).includes(channel) ? [...on, channel.name] : [channel.name],
   );
 }
 
-/** A view with one channel alone; if it is alone, with those that were shown before. */
+/** A view with one channel alone; if it is alone already, with the channels shown before. */
 export function solo(dataset: Dataset, view: View, channel: Channel): View {
   const on = onIn(dataset, view);
   if (on.join() !== channel.name)
@@ -62,6 +62,12 @@ export function beside(dataset: Dataset, view: View, by: number, among: Channel[
   const next =
     among[(here < 0 && by < 0 ? among.length - 1 : here + by + among.length) % among.length];
   return next && next !== among[here] ? solo(dataset, view, next) : view;
+}
+
+/** A view in which all visible images have the first known range, if they are to have one range. */
+export function withOneRange(dataset: Dataset, view: View): View {
+  const lead = imagesOn(dataset, view).find(isMeasured);
+  return view.oneRange && lead ? ranged(dataset, view, lead, {}) : view;
 }
 
 /**

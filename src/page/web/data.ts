@@ -19,8 +19,8 @@ export interface Level {
   /** The stored voxels that a tile reads in the planes xy, xz and yz. */
   voxels_read?: Triple;
   /**
-   * The most slices of it that a slab in xy, xz and yz may have; absent if the server has neither
-   * slabs nor `.jpg`.
+   * The most slices of the level that a slab in xy, xz and yz may have; absent if the server has
+   * neither slabs nor `.jpg`.
    */
   slab?: Triple;
 }
@@ -43,13 +43,14 @@ export interface Channel {
   dtype: string;
   window: [number, number] | null;
   histogram?: Histogram | null;
-  /** Without the 0.01 % least and greatest values; absent if it is the same. */
+  /** The histogram without the 0.01 % least and greatest values; absent if it is the same. */
   central_histogram?: Histogram | null;
   /** Null until it has been sampled. */
   percentiles?: unknown;
   times: number | null;
   /**
-   * The seconds between time points, and of each of them if they are uneven; the date of the first.
+   * The seconds between time points, the date of the first, and the seconds of each after the first
+   * if they are uneven.
    */
   timing?: { step: number; began: string | null; uneven?: number[] } | null;
   /** Why it could not be sampled. */
@@ -58,8 +59,7 @@ export interface Channel {
   voxel_unit: string | null;
   voxel_size_from?: string | null;
   /**
-   * Where its voxels lie in space, what is said of that, and the matrices from several time points
-   * on.
+   * Where its voxels lie in space, the same in words, and other matrices from later time points on.
    */
   transform?: {
     matrix: Matrix;
@@ -84,11 +84,11 @@ export interface Channel {
   offset?: Triple | null;
   levels: Level[];
   /**
-   * Channels with the same number can be drawn over one another; only of registered datasets. Not
-   * the server's, as the next.
+   * Channels with the same number can be drawn over one another. The page computes it for
+   * registered datasets.
    */
   space?: number;
-  /** Where its tiles begin among those of the other channels of the space, in voxels of level 0. */
+  /** The position of its tiles in the space, in voxels of level 0; computed by the page. */
   begin?: Triple;
 }
 
@@ -101,9 +101,9 @@ export interface Notice {
 
 export interface Dataset {
   token: string;
-  /** What its addresses begin with: the token, perhaps with a version. */
+  /** The beginning of its addresses: the token, perhaps with a version. */
   address?: string;
-  /** Changes with what its addresses answer. */
+  /** A text that changes whenever answers about the dataset change. */
   version?: string | null;
   /** Whether its file is being written: it grows. */
   live?: boolean;
@@ -123,6 +123,36 @@ export interface Dataset {
   notices?: Notice[] | null;
 }
 
+/** The name of a channel for people: what its file calls it, else its name in addresses. */
+export const labelOf = (channel: Channel): string => channel.label ?? channel.name;
+
+/** The product of lengths: the voxels of a box. */
+export const volume = (lengths: number[]): number =>
+  lengths.reduce((product, length) => product * length, 1);
+
+export const sum = (numbers: number[]): number => numbers.reduce((all, each) => all + each, 0);
+
+/** The voxels of a channel at level 0, of all its time points. */
+export const voxelCount = (channel: Channel): number =>
+  volume(channel.levels[0]?.size ?? [0]) * (channel.times ?? 1);
+
+/** The time points of the longest series among channels; 1 if none of them is a series. */
+export const timeCount = (channels: Channel[]): number =>
+  Math.max(1, ...channels.map(({ times }) => times ?? 1));
+
+/** Values that are declared as missing: as texts for 64-bit integers, and as numbers. */
+export type Missing = Set<string | number>;
+
+/** The values of a channel that are declared as missing. */
+export const missingOf = (channel: Channel): Missing =>
+  new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
+
+/** Whether a value is declared as missing, or is NaN. */
+export const isGap = (missing: Missing, value: number | bigint): boolean =>
+  typeof value === "bigint"
+    ? missing.has(String(value))
+    : Number.isNaN(value) || missing.has(value);
+
 /** Whether a pixel of a channel may stand for missing data. */
 export const mayMiss = (channel: Channel): boolean =>
   channel.kind === "image" &&
@@ -139,7 +169,10 @@ export function baseWindow(channel: Channel): [number, number] {
 export const isMeasured = (channel: Channel): boolean =>
   channel.window !== null || channel.dtype === "uint8";
 
-/** What the addresses of a dataset begin with. */
+/** The whole URL of an address of the server. */
+export const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
+
+/** The beginning of a dataset's addresses. */
 export const addressOf = (dataset: Dataset): string => dataset.address ?? dataset.token;
 
 export interface Mount {
@@ -192,7 +225,7 @@ export async function answer(url: string, init: RequestInit): Promise<Response> 
   }
 }
 
-/** The site with all datasets, or with those of these tokens. */
+/** The site with all datasets, or only with the datasets of some tokens. */
 export async function loadSite(only?: string[]): Promise<Site> {
   const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";
   const site = (await (
@@ -207,7 +240,7 @@ export async function loadDataset(token: string): Promise<Dataset> {
   return arrange((await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset);
 }
 
-/** The range of what is visible: percentiles, null if there is nothing. */
+/** The percentiles of visible voxels; null if there are none. */
 export async function loadRange(
   address: string,
 ): Promise<{ low: number | null; high: number | null }> {
@@ -218,8 +251,8 @@ export async function loadRange(
 }
 
 /**
- * The time point of a channel that a time shows, which is its last one after its end; null if it
- * has none.
+ * The time point of a channel that is shown at a time: after its end, its last one. Null if the
+ * channel has no time points.
  */
 export const timeOf = (channel: Channel, time: number): number | null =>
   channel.times === null ? null : Math.min(time, channel.times - 1);
@@ -249,8 +282,8 @@ export function end(channel: Channel, level: Level | undefined): Triple {
 }
 
 /**
- * The channels that can be shown together: those of the same extent, and those whose position is
- * known.
+ * The channels that can be shown together with a channel: all of the same extent, and if its
+ * position is known, all whose position is known.
  */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
   const extent = (one: Channel) => end(one, one.levels[0]).join();

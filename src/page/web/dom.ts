@@ -41,7 +41,7 @@ const ICONS = {
   play: "M7 5l12 7-12 7z",
   follow: "M5 5l8 7-8 7zM18 5v14",
   pause: "M8 5v14M16 5v14",
-  more: "M5 12v.1M12 12v.1M19 12v.1",
+  more: "M5 11.5v1M12 11.5v1M19 11.5v1",
   close: "M6 6l12 12M18 6L6 18",
   neuroglancer: "M4 4h7v7H4zM14 4h6v7h-6zM4 14h7v6H4zM14 14h6v6h-6z",
   zarr: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
@@ -49,30 +49,52 @@ const ICONS = {
   help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
 };
 
-/** An icon in the text colour. */
-export function icon(name: keyof typeof ICONS): SVGElement {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 24 24");
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(space, "path");
-  path.setAttribute("d", ICONS[name]);
-  svg.append(path);
-  return svg;
-}
-
 export type IconName = keyof typeof ICONS;
 
+/** Creates an element of a drawing. */
+export function svg(
+  tag: string,
+  attributes: Record<string, string | number>,
+  ...children: (Node | string)[]
+): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** An icon in the text colour. */
+export const icon = (name: IconName): SVGElement =>
+  svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
+
 /** A button with an icon; the tooltip and screen readers give its name. */
-export function iconButton(
-  name: keyof typeof ICONS,
-  label: string,
-  onclick: () => void,
-): HTMLButtonElement {
+export function iconButton(name: IconName, label: string, onclick: () => void): HTMLButtonElement {
   return h(
     "button",
     { type: "button", className: "icon", title: label, "aria-label": label, onclick },
     icon(name),
+  );
+}
+
+/** Longer texts in cells of tables are wrapped. */
+const LONG_CELL = 24;
+
+/** A table with a row of headings. */
+export function table(headings: string[], rows: (string | number)[][]): HTMLTableElement {
+  const heading = (text: string) => {
+    const cell = h("th", {}, text);
+    cell.scope = "col";
+    return cell;
+  };
+  const cell = (value: string | number) => {
+    const text = String(value);
+    return h("td", { className: text.length > LONG_CELL ? "long" : "" }, text);
+  };
+  return h(
+    "table",
+    {},
+    h("thead", {}, h("tr", {}, ...headings.map(heading))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map(cell)))),
   );
 }
 
@@ -98,4 +120,14 @@ export function sheet(title: string, ...content: Child[]): HTMLDialogElement {
   // A click beside the dialog closes it.
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   return dialog;
+}
+
+/** Lets the browser save bytes as a file. */
+export function save(bytes: BlobPart, type: string, name: string): void {
+  const address = URL.createObjectURL(new Blob([bytes], { type }));
+  const link = h("a", { href: address, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  window.setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -34,11 +34,11 @@ export class ExactDrawer extends OpenSeadragon.CanvasDrawer {
     };
     const data = tile.loaded ? self.getDataToDraw(tile) : undefined;
     if (!data) return;
-    const [left, top] = [edge(tile.position.x), edge(tile.position.y)];
-    const [right, bottom] = [
-      edge(tile.position.x + tile.size.x),
-      edge(tile.position.y + tile.size.y),
-    ];
+    const { position, size } = tile;
+    const left = edge(position.x);
+    const top = edge(position.y);
+    const right = edge(position.x + size.x);
+    const bottom = edge(position.y + size.y);
     const context = self._getContext(useSketch);
     context.save();
     context.globalAlpha *= tile.opacity;

@@ -7,37 +7,35 @@
 // Registered channels are placed in space, whose unit is the nanometre.
 
 import {
+  absolute,
   addressOf,
   baseWindow,
   type Channel,
   type Dataset,
   firstOf,
+  labelOf,
   type Site,
   timeOf,
   type Triple,
 } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 import { labelColour } from "./labels";
-import { metres } from "./scale";
 import { codeOf, type Colour, isMap, paint, type Parts, stops } from "./paint";
-import { place, sourceTransform } from "./space";
-import { coloured, inSight, isOn, type Shown, type View } from "./view";
+import { metres } from "./scale";
+import { NANOMETRE, place, sourceTransform } from "./space";
+import { coloured, isOn, type Shown, shownOf, type View, visible } from "./view";
 
 const LAYOUT: Record<View["arrangement"], string> = { xy: "xy", xz: "xz", yz: "yz", all: "4panel" };
 
-const NANOMETRE = 1e-9;
-
 /** The colours of a map that a shader has. */
 const STOPS = 17;
-
-const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
 
 /**
  * The channels that Neuroglancer can show of a view: the visible ones, and the other images that
  * lie in the same space.
  */
 function offered(dataset: Dataset, view: View): Channel[] {
-  const seen = inSight(dataset, view).filter((channel) => isOn(view, channel));
+  const seen = visible(dataset, view);
   const others = dataset.channels.filter(
     (channel) => channel.transform && channel.kind === "image" && !seen.includes(channel),
   );
@@ -46,10 +44,7 @@ function offered(dataset: Dataset, view: View): Channel[] {
 
 /** A view in which these channels are on, each image in a colour of its own. */
 function allOn(dataset: Dataset, view: View, channels: Channel[]): View {
-  const on = channels.map((channel) => [
-    channel.name,
-    { ...(view.shown[channel.name] as Shown), on: true },
-  ]);
+  const on = channels.map((channel) => [channel.name, { ...shownOf(view, channel), on: true }]);
   return coloured(dataset, { ...view, shown: { ...view.shown, ...Object.fromEntries(on) } });
 }
 
@@ -111,6 +106,93 @@ function labels(shown: Shown, alone: boolean, ids: string[]): object {
   };
 }
 
+/** A view for Neuroglancer, and what all its layers have in common. */
+interface Scenery {
+  dataset: Dataset;
+  view: View;
+  /**
+   * The channels in the order in which they are drawn; Neuroglancer's images hide the layers below.
+   */
+  channels: Channel[];
+  time: number;
+  /** The scale and unit of the time axis; null if there is none. */
+  timeAxis: [number, string] | null;
+  /** The labels in sight, by channel. */
+  ids: Map<string, string[]>;
+}
+
+/** The time axis as in OME-Zarr, which has only even steps; null if no channel is a series. */
+function timeAxisOf(channels: Channel[]): [number, string] | null {
+  const series = channels.find((channel) => channel.times !== null);
+  if (!series) return null;
+  const { timing } = series;
+  return timing && !timing.uneven?.length ? [timing.step, "s"] : [1, ""];
+}
+
+/** Where Neuroglancer reads a channel, and where its voxels lie. */
+function sourceOf({ dataset, time, timeAxis }: Scenery, channel: Channel): object | string {
+  const address = addressOf(dataset);
+  const url = timeAxis
+    ? `zarr3://${absolute(`zarr/0.5/${address}/${channel.name}.ome.zarr`)}`
+    : `precomputed://${absolute(`neuroglancer/${address}/${channel.name}`)}`;
+  const begin = dataset.offset.map(
+    (offset, axis) => -0.5 - offset - at(channel.offset ?? [0, 0, 0], axis),
+  ) as Triple;
+  const transform = sourceTransform(channel, time, begin, timeAxis);
+  if (transform) return { url, transform };
+  if (timeAxis || metres(channel.voxel_unit) !== null) return url;
+  // The precomputed format always has nanometres, which a length without a unit must not become.
+  const bare = dimensions(sizeOf(channel), null);
+  return { url, transform: { inputDimensions: bare, outputDimensions: bare } };
+}
+
+/** How Neuroglancer draws a channel. */
+function lookOf({ view, channels, ids }: Scenery, channel: Channel): object {
+  const shown = shownOf(view, channel);
+  const images = channels.filter(({ kind }) => kind !== "labels");
+  if (channel.kind === "labels") {
+    return labels(shown, images.length === 0, ids.get(channel.name) ?? []);
+  }
+  const look =
+    channel.kind === "rgb" ? { type: "image", ...OPAQUE, shader: RGB } : image(channel, shown);
+  // Images are added, as on this page.
+  return channel === images[0] ? look : { ...look, blend: "additive" };
+}
+
+function layerOf(scenery: Scenery, channel: Channel): object {
+  return {
+    name: labelOf(channel),
+    source: sourceOf(scenery, channel),
+    ...lookOf(scenery, channel),
+    ...(isOn(scenery.view, channel) ? {} : { visible: false }),
+  };
+}
+
+/** Neuroglancer's state for a view whose lead is its first channel. */
+function stateOf(scenery: Scenery, first: Channel, zoom: number): object {
+  const { dataset, view, time, timeAxis } = scenery;
+  const size = sizeOf(first);
+  const metre = metres(first.voxel_unit);
+  const voxel = view.at.map(Math.floor);
+  const index = voxel.map((value, axis) => value - at(firstOf(first), axis)) as Triple;
+  const inSpace = place(first, time, index);
+  // The precomputed format counts from the edges of voxels, OME-Zarr from their centres.
+  const half = timeAxis ? 0 : 0.5;
+  const inVoxels = voxel.map((value, axis) => value + half + at(dataset.offset, axis));
+  const axes = inSpace ? dimensions([1, 1, 1], NANOMETRE) : dimensions(size, metre);
+  // Voxels per pixel; Neuroglancer counts in the smallest unit.
+  const smallest = inSpace ? NANOMETRE / (metre ?? NANOMETRE) : Math.min(...size);
+  return {
+    // Without dimensions, Neuroglancer takes the scale for metres.
+    dimensions: { ...axes, ...(timeAxis ? { t: timeAxis } : {}) },
+    displayDimensions: AXIS_NAMES,
+    layers: scenery.channels.map((channel) => layerOf(scenery, channel)),
+    position: [...(inSpace ?? inVoxels), ...(timeAxis ? [time] : [])],
+    crossSectionScale: size[0] / smallest / zoom,
+    layout: LAYOUT[view.arrangement],
+  };
+}
+
 /**
  * A Neuroglancer address that shows the view, or `all` images of a registered dataset; `ids` are
  * labels in sight, by channel. Null if there is no Neuroglancer or nothing that it can show.
@@ -123,75 +205,21 @@ export function neuroglancer(
   ids: Map<string, string[]>,
   all = false,
 ): string | null {
-  const channels = offered(dataset, seen);
-  const view = all ? allOn(dataset, seen, channels) : seen;
-  const first = channels[0];
+  const offers = offered(dataset, seen);
+  const [first] = offers;
   if (!site.neuroglancer || !first) return null;
-  const series = channels.some((channel) => channel.times !== null);
-  const time = Math.max(...channels.map((channel) => timeOf(channel, view.time) ?? 0));
-  // As OME-Zarr says: only even steps.
-  const timing = channels.find((channel) => channel.times !== null)?.timing;
-  const step = timing && !timing.uneven?.length ? timing.step : null;
-  const t: [number, string] | null = series ? (step ? [step, "s"] : [1, ""]) : null;
-  const metre = metres(first.voxel_unit);
-  // Neuroglancer draws its layers in their order, and an image hides what is below it.
-  const images = channels.filter((channel) => channel.kind !== "labels");
-  const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map(
-    (channel) => {
-      const shown = view.shown[channel.name] as Shown;
-      const url = series
-        ? `zarr3://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
-        : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
-      const begin = dataset.offset.map(
-        (offset, axis) => -0.5 - offset - at(channel.offset ?? [0, 0, 0], axis),
-      ) as Triple;
-      // The precomputed format has nanometres always; OME-Zarr may have no unit.
-      const own = dimensions(sizeOf(channel), null);
-      const bare =
-        metre === null && !series ? { inputDimensions: own, outputDimensions: own } : null;
-      const transform = sourceTransform(channel, time, begin, t) ?? bare;
-      const source = transform ? { url, transform } : url;
-      const drawn =
-        channel.kind === "labels"
-          ? labels(shown, !images.length, ids.get(channel.name) ?? [])
-          : channel.kind === "rgb"
-            ? { type: "image", ...OPAQUE, shader: RGB }
-            : image(channel, shown);
-      // Images are added, as on this page.
-      const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
-      return {
-        name: channel.label ?? channel.name,
-        source,
-        ...drawn,
-        ...blend,
-        ...(isOn(view, channel) ? {} : { visible: false }),
-      };
-    },
-  );
-  const size = sizeOf(first);
-  const here = view.at.map((value, axis) => Math.floor(value) - at(firstOf(first), axis)) as Triple;
-  const inSpace = place(first, time, here);
-  const smallest = inSpace ? NANOMETRE / (metre ?? NANOMETRE) : Math.min(...size);
-  const state = {
-    // Without them, Neuroglancer takes the scale for metres.
-    dimensions: {
-      ...(inSpace ? dimensions([1, 1, 1], NANOMETRE) : dimensions(size, metre)),
-      ...(t ? { t } : {}),
-    },
-    displayDimensions: AXIS_NAMES,
-    layers,
-    position: [
-      ...(inSpace ??
-        view.at.map(
-          (value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis),
-        )),
-      ...(series ? [time] : []),
-    ],
-    // Voxels per pixel; Neuroglancer counts in the smallest unit.
-    crossSectionScale: size[0] / smallest / zoom,
-    layout: LAYOUT[view.arrangement],
+  const images = offers.filter((channel) => channel.kind !== "labels");
+  const view = all ? allOn(dataset, seen, offers) : seen;
+  const scenery: Scenery = {
+    dataset,
+    view,
+    channels: [...images, ...offers.filter((channel) => channel.kind === "labels")],
+    time: Math.max(...offers.map((channel) => timeOf(channel, view.time) ?? 0)),
+    timeAxis: timeAxisOf(offers),
+    ids,
   };
-  return `${new URL(site.neuroglancer, location.href.split("#")[0]).href}#!${encodeURIComponent(JSON.stringify(state))}`;
+  const state = JSON.stringify(stateOf(scenery, first, zoom));
+  return `${absolute(site.neuroglancer)}#!${encodeURIComponent(state)}`;
 }
 
 /** The address of the dataset as OME-Zarr 0.4, which every reader understands. */

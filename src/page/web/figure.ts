@@ -3,185 +3,265 @@
 
 import { Zip, ZipPassThrough } from "fflate";
 
-import type { Channel } from "./data";
-import { h, sheet } from "./dom";
-import { type BarLook, type Choice, enlarged, type Extras, png, save, sideBySide } from "./picture";
+import { type Channel, labelOf } from "./data";
+import { h, save, sheet } from "./dom";
+import { clamp } from "./geometry";
+import { type Code } from "./paint";
+import { type BarLook, type Choice, enlarged, type Extras, png, sideBySide } from "./picture";
 
 const MAX_PIXELS = 64e6;
 const FACTORS = [1, 2, 4];
 const PLACES: BarLook["place"][] = ["bottom left", "bottom right", "top left", "top right"];
 
 /**
- * A slice of the active plane, as it is numbered on the page, and a time point; what is absent is
- * that of the view.
+ * A slice of the active plane, as it is numbered on the page, and a time point; by default those of
+ * the view.
  */
 export interface Moment {
   slice?: number;
   time?: number;
 }
 
+/** The pictures that can be made at a moment. */
 export interface PictureOf {
   choices: Choice[];
   caption: string;
-  /** Of the file, without its extension. */
+  /** The name of the file, without its extension. */
   name: string;
 }
 
-/** What pictures can be made of. */
+/** The pictures that can be made of a view. */
 export interface Subject {
   /** The pictures of the view at a moment, of all its channels or of one. */
   of(moment: Moment, only?: Channel): PictureOf;
   /** The images that are shown. */
   images: Channel[];
-  /** What a sequence can go through: its first and last number. */
-  along: { says: string; key: keyof Moment; letter: string; first: number; last: number }[];
+  /** The axes that a sequence can go along. */
+  along: SequenceAxis[];
   hasLine: boolean;
 }
 
-/** What was chosen last. */
+/** An axis of a sequence, and its first and last number. */
+export interface SequenceAxis {
+  says: string;
+  key: keyof Moment;
+  /** The letter before the number in the names of files. */
+  letter: string;
+  first: number;
+  last: number;
+}
+
+/** A picture as a file, and the file's name without its extension. */
+interface PictureFile {
+  bytes: Uint8Array<ArrayBuffer>;
+  name: string;
+}
+
+/** The last choices, which the next sheet begins with. */
 const kept = {
   factor: 1,
   bar: true,
   length: "",
-  place: PLACES[0] as BarLook["place"],
-  colour: "#ffffff",
+  place: "bottom left" as BarLook["place"],
+  colour: "#ffffff" as Code,
   line: true,
   caption: true,
   beside: false,
 };
 
-/** Asks which picture, and saves it. */
-export function pictureSheet(
-  subject: Subject,
-  failed: (error: unknown) => void,
-): HTMLDialogElement {
-  const ending = new AbortController();
-  const { signal } = ending;
-  const tick = (id: string, key: "bar" | "line" | "caption" | "beside") => {
-    const field = h("input", {
-      type: "checkbox",
-      id,
-      checked: kept[key],
-      onchange: () => {
-        kept[key] = field.checked;
-        show();
-      },
-    });
-    return field;
-  };
-  const choose = <T extends string>(
-    id: string,
-    says: string,
-    values: T[],
-    now: T,
-    chosen: (value: T) => void,
-  ) => {
-    const field = h(
-      "select",
-      { id, "aria-label": says, onchange: () => chosen(field.value as T) },
-      ...values.map((value) => h("option", { value, selected: value === now }, value)),
+const ONE_PICTURE = "one picture";
+
+const field = (...parts: (Node | string)[]) => h("div", { className: "field" }, ...parts);
+
+/** A field with one of several texts to choose. */
+function choice(
+  id: string,
+  label: string,
+  values: string[],
+  now: string,
+  chosen: (value: string) => void,
+): HTMLSelectElement {
+  const options = values.map((value) => h("option", { value, selected: value === now }, value));
+  const onchange = () => chosen(select.value);
+  const select = h("select", { id, "aria-label": label, onchange }, ...options);
+  return select;
+}
+
+/** Asks which picture is to be saved, and saves it. */
+class PictureSheet {
+  readonly dialog: HTMLDialogElement;
+  private readonly ending = new AbortController();
+  private readonly choices: Choice[];
+  /** For each of the choices, its button and its size in words. */
+  private readonly radios: HTMLInputElement[];
+  private readonly sizes: HTMLElement[];
+  private readonly along: HTMLSelectElement;
+  private readonly first = this.number("first");
+  private readonly last = this.number("last");
+  private readonly ends = h(
+    "span",
+    { className: "field", hidden: true },
+    this.first,
+    "to",
+    this.last,
+  );
+  private readonly button = h(
+    "button",
+    { type: "button", autofocus: true, onclick: () => void this.make() },
+    "Save picture",
+  );
+
+  constructor(
+    private readonly subject: Subject,
+    private readonly failed: (error: unknown) => void,
+  ) {
+    const { choices, caption } = subject.of({});
+    this.choices = choices;
+    this.radios = choices.map((_, i) => this.radio(i));
+    this.sizes = choices.map(() => h("span", {}));
+    const axes = subject.along.map(({ says }) => says);
+    this.along = choice(
+      "sequence",
+      "One picture, or a sequence",
+      [ONE_PICTURE, ...axes],
+      ONE_PICTURE,
+      () => this.showEnds(),
     );
-    return field;
-  };
-  const { choices, caption } = subject.of({});
-  const radios = choices.map((_, i) =>
-    h("input", {
+    this.dialog = sheet(
+      "Picture",
+      ...this.radios.map((radio, i) =>
+        h("label", { className: "field" }, radio, this.sizes[i] as HTMLElement),
+      ),
+      field("Factor", this.factor()),
+      field(this.tick("with-scale", "bar", "Scale bar"), ...this.barFields()),
+      subject.hasLine && this.tick("with-line", "line", "The measured line"),
+      subject.images.length > 1 && this.tick("beside", "beside", "Channels beside the merge"),
+      this.tick("with-caption", "caption", "Caption: ", h("span", {}, caption)),
+      axes.length > 0 && field("Sequence", this.along, this.ends),
+      this.button,
+    );
+    this.dialog.addEventListener("close", () => this.ending.abort());
+    this.show();
+  }
+
+  private radio(i: number): HTMLInputElement {
+    return h("input", {
       type: "radio",
       name: "resolution",
       id: `resolution-${i}`,
       checked: i === 0,
-      onchange: () => show(),
-    }),
-  );
-  const sizes = choices.map(() => h("span", {}));
-  const factor = choose(
-    "picture-factor",
-    "Factor",
-    FACTORS.map(String),
-    String(kept.factor),
-    (value) => {
-      kept.factor = Number(value);
-      show();
-    },
-  );
-  const length = h("input", {
-    type: "text",
-    id: "scale-length",
-    className: "number",
-    value: kept.length,
-    placeholder: "round",
-    "aria-label": "Length of the scale bar, such as 10 µm",
-    oninput: () => (kept.length = length.value.trim()),
-  });
-  const place = choose(
-    "scale-place",
-    "Place of the scale bar",
-    PLACES,
-    kept.place,
-    (value) => (kept.place = value),
-  );
-  const colour = h("input", {
-    type: "color",
-    id: "scale-colour",
-    value: kept.colour,
-    "aria-label": "Colour of the scale bar",
-    onchange: () => (kept.colour = colour.value),
-  });
-  const [first, last] = ["first", "last"].map((end) =>
-    h("input", {
+      onchange: () => this.show(),
+    });
+  }
+
+  private number(end: "first" | "last"): HTMLInputElement {
+    return h("input", {
       type: "number",
       id: `sequence-${end}`,
       className: "number short",
       "aria-label": `The ${end} picture of the sequence`,
-    }),
-  ) as [HTMLInputElement, HTMLInputElement];
-  const along = choose(
-    "sequence",
-    "One picture, or a sequence",
-    ["one picture", ...subject.along.map(({ says }) => says)],
-    "one picture",
-    () => begin(),
-  );
-  const ends = h("span", { className: "field", hidden: true }, first, "to", last);
-  const button = h("button", { type: "button", autofocus: true }, "Save picture");
-
-  const chosen = () =>
-    Math.max(
-      0,
-      radios.findIndex((radio) => radio.checked),
-    );
-  const sequence = () => subject.along.find(({ says }) => says === along.value);
-  const begin = () => {
-    const all = sequence();
-    ends.hidden = !all;
-    [first.value, last.value] = [String(all?.first ?? ""), String(all?.last ?? "")];
-    button.textContent = all ? "Save pictures" : "Save picture";
-  };
-  const count = () => (kept.beside && subject.images.length > 1 ? subject.images.length + 1 : 1);
-  const show = () =>
-    choices.forEach(({ says, width, height }, i) => {
-      const [wide, high] = [width * kept.factor * count(), height * kept.factor];
-      const isLarge = wide * high > MAX_PIXELS;
-      (radios[i] as HTMLInputElement).disabled = isLarge;
-      (sizes[i] as HTMLElement).textContent =
-        `${says}: ${wide.toLocaleString("en")} × ${high.toLocaleString("en")} pixels${isLarge ? " (more than 64 million; zoom in)" : ""}`;
-      button.disabled = radios.every((radio) => radio.disabled || !radio.checked);
     });
+  }
 
-  /** The file of a moment, and its name. */
-  const file = async (moment: Moment): Promise<[Uint8Array<ArrayBuffer>, string]> => {
-    const whole = subject.of(moment);
-    const of = ({ choices: all }: PictureOf) => all[chosen()] as Choice;
-    const apart =
-      count() > 1
-        ? subject.images.map((channel): [string, Choice] => [
-            channel.label ?? channel.name,
-            of(subject.of(moment, channel)),
-          ])
-        : [];
-    const choice = apart.length ? sideBySide([...apart, ["merge", of(whole)]]) : of(whole);
+  /** A box to tick for something that a picture may have. */
+  private tick(
+    id: string,
+    key: "bar" | "line" | "caption" | "beside",
+    ...label: (Node | string)[]
+  ): HTMLElement {
+    const onchange = () => {
+      kept[key] = box.checked;
+      this.show();
+    };
+    const box = h("input", { type: "checkbox", id, checked: kept[key], onchange });
+    return h("label", { className: "field" }, box, ...label);
+  }
+
+  private factor(): HTMLElement {
+    const values = FACTORS.map(String);
+    return choice("picture-factor", "Factor", values, String(kept.factor), (value) => {
+      kept.factor = Number(value);
+      this.show();
+    });
+  }
+
+  /** The fields for the length, the place and the colour of the scale bar. */
+  private barFields(): HTMLElement[] {
+    const length = h("input", {
+      type: "text",
+      id: "scale-length",
+      className: "number",
+      value: kept.length,
+      placeholder: "round",
+      "aria-label": "Length of the scale bar, such as 10 µm",
+      oninput: () => (kept.length = length.value.trim()),
+    });
+    const place = choice("scale-place", "Place of the scale bar", PLACES, kept.place, (value) => {
+      kept.place = value as BarLook["place"];
+    });
+    const colour = h("input", {
+      type: "color",
+      id: "scale-colour",
+      value: kept.colour,
+      "aria-label": "Colour of the scale bar",
+      onchange: () => (kept.colour = colour.value as Code),
+    });
+    return [length, place, colour];
+  }
+
+  /** The axis of the sequence; none for one picture. */
+  private axis(): SequenceAxis | undefined {
+    return this.subject.along.find(({ says }) => says === this.along.value);
+  }
+
+  /** Shows the ends of a sequence, which are all of its axis at first. */
+  private showEnds(): void {
+    const axis = this.axis();
+    this.ends.hidden = !axis;
+    this.first.value = String(axis?.first ?? "");
+    this.last.value = String(axis?.last ?? "");
+    this.button.textContent = axis ? "Save pictures" : "Save picture";
+  }
+
+  private isBeside(): boolean {
+    return kept.beside && this.subject.images.length > 1;
+  }
+
+  /** Shows the sizes of the pictures; those that are too large cannot be chosen. */
+  private show(): void {
+    const count = this.isBeside() ? this.subject.images.length + 1 : 1;
+    for (const [i, { says, width, height }] of this.choices.entries()) {
+      const wide = width * kept.factor * count;
+      const high = height * kept.factor;
+      const isLarge = wide * high > MAX_PIXELS;
+      const size = `${wide.toLocaleString("en")} × ${high.toLocaleString("en")} pixels`;
+      const note = isLarge ? " (more than 64 million; zoom in)" : "";
+      (this.radios[i] as HTMLInputElement).disabled = isLarge;
+      (this.sizes[i] as HTMLElement).textContent = `${says}: ${size}${note}`;
+    }
+    this.button.disabled = this.radios.every((radio) => radio.disabled || !radio.checked);
+  }
+
+  /** The chosen one of the pictures of a moment. */
+  private chosen({ choices }: PictureOf): Choice {
+    const i = this.radios.findIndex((radio) => radio.checked);
+    return choices[Math.max(0, i)] as Choice;
+  }
+
+  /** The picture of a moment. */
+  private async file(moment: Moment): Promise<PictureFile> {
+    const whole = this.subject.of(moment);
+    let choice = this.chosen(whole);
+    if (this.isBeside()) {
+      const channels = this.subject.images.map((channel): [string, Choice] => [
+        labelOf(channel),
+        this.chosen(this.subject.of(moment, channel)),
+      ]);
+      choice = sideBySide([...channels, ["merge", choice]]);
+    }
+    const { length, place, colour } = kept;
     const extras: Extras = {
-      bar: kept.bar ? { length: kept.length, place: kept.place, colour: kept.colour } : null,
+      bar: kept.bar ? { length, place, colour } : null,
       line: kept.line,
       caption: kept.caption ? whole.caption : "",
     };
@@ -191,81 +271,74 @@ export function pictureSheet(
       Source: location.href,
       Software: "voltile",
     };
-    return [await png(enlarged(choice, kept.factor), extras, texts, signal), whole.name];
-  };
-  const makeSequence = async ({
-    key,
-    letter,
-    first: least,
-    last: most,
-  }: Subject["along"][number]) => {
-    const within = (field: HTMLInputElement, otherwise: number) =>
-      Math.min(
-        Math.max(field.value === "" ? otherwise : Math.floor(Number(field.value)), least),
-        most,
-      );
-    const [from, to] = [within(first, least), within(last, most)];
-    const parts: Uint8Array<ArrayBuffer>[] = [];
-    // PNG files are compressed already.
-    const zip = new Zip((error, part) =>
-      error ? failed(error) : parts.push(part as Uint8Array<ArrayBuffer>),
-    );
-    const step = from <= to ? 1 : -1;
+    const bytes = await png(enlarged(choice, kept.factor), extras, texts, this.ending.signal);
+    return { bytes, name: whole.name };
+  }
+
+  /** The number in a field, within the axis; `otherwise` if the field is empty. */
+  private end(field: HTMLInputElement, { first, last }: SequenceAxis, otherwise: number): number {
+    const number = field.value === "" ? otherwise : Math.floor(Number(field.value));
+    return clamp(number, first, last);
+  }
+
+  private async saveSequence(axis: SequenceAxis): Promise<void> {
+    const from = this.end(this.first, axis, axis.first);
+    const to = this.end(this.last, axis, axis.last);
+    const count = Math.abs(to - from) + 1;
     const digits = String(Math.max(from, to)).length;
-    const all = Math.abs(to - from) + 1;
-    // The number stands at the end of the name, and its letter may also be in the token before.
-    const renumbered = (of: string, number: number, text: string) => {
-      const place = of.lastIndexOf(`_${letter}${number}`) + 2;
-      return of.slice(0, place) + text + of.slice(place + String(number).length);
-    };
-    let name = "";
-    for (let number = from, i = 1; i <= all; number += step, i += 1) {
-      button.textContent = `Drawing ${i} of ${all} …`;
-      const [bytes, of] = await file({ [key]: number });
-      name ||= of;
-      // In the order of names.
-      const entry = new ZipPassThrough(
-        `${renumbered(of, number, String(number).padStart(digits, "0"))}.png`,
-      );
+    const parts: Uint8Array<ArrayBuffer>[] = [];
+    const zip = new Zip((error, part) => {
+      if (error) this.failed(error);
+      else parts.push(part as Uint8Array<ArrayBuffer>);
+    });
+    let first = "";
+    for (let i = 0; i < count; i += 1) {
+      const number = from <= to ? from + i : from - i;
+      this.button.textContent = `Drawing ${i + 1} of ${count} …`;
+      const { bytes, name } = await this.file({ [axis.key]: number });
+      first ||= name;
+      // All numbers have the same length, so that sorted names are in order.
+      const padded = String(number).padStart(digits, "0");
+      // PNG files are compressed already.
+      const entry = new ZipPassThrough(`${renumbered(name, axis.letter, number, padded)}.png`);
       zip.add(entry);
       entry.push(bytes, true);
     }
     zip.end();
-    save(new Blob(parts), "application/zip", `${renumbered(name, from, `${from}-${to}`)}.zip`);
-  };
-  const make = async () => {
-    button.disabled = true;
-    button.textContent = "Drawing …";
+    const name = renumbered(first, axis.letter, from, `${from}-${to}`);
+    save(new Blob(parts), "application/zip", `${name}.zip`);
+  }
+
+  /** Saves what is chosen, and closes the sheet. */
+  private async make(): Promise<void> {
+    this.button.disabled = true;
+    this.button.textContent = "Drawing …";
     try {
-      const all = sequence();
-      if (all) await makeSequence(all);
-      else {
-        const [bytes, name] = await file({});
+      const axis = this.axis();
+      if (axis) {
+        await this.saveSequence(axis);
+      } else {
+        const { bytes, name } = await this.file({});
         save(bytes, "image/png", `${name}.png`);
       }
     } catch (error) {
-      if (!signal.aborted) failed(error);
+      if (!this.ending.signal.aborted) this.failed(error);
     }
-    dialog.close();
-  };
-  button.addEventListener("click", () => void make());
-  const field = (...parts: (Node | string)[]) => h("div", { className: "field" }, ...parts);
-  const ticked = (box: HTMLInputElement, ...parts: (Node | string)[]) =>
-    h("label", { className: "field" }, box, ...parts);
-  const dialog = sheet(
-    "Picture",
-    ...radios.map((radio, i) => ticked(radio, sizes[i] as HTMLElement)),
-    field("Factor", factor),
-    field(ticked(tick("with-scale", "bar"), "Scale bar"), length, place, colour),
-    ...(subject.hasLine ? [ticked(tick("with-line", "line"), "The measured line")] : []),
-    ...(subject.images.length > 1
-      ? [ticked(tick("beside", "beside"), "Channels beside the merge")]
-      : []),
-    ticked(tick("with-caption", "caption"), "Caption: ", h("span", {}, caption)),
-    ...(subject.along.length ? [field("Sequence", along, ends)] : []),
-    button,
-  );
-  dialog.addEventListener("close", () => ending.abort());
-  show();
-  return dialog;
+    this.dialog.close();
+  }
 }
+
+/**
+ * The name of a file with another text in place of the number after a letter. The number stands at
+ * the end; the same letter and number may also be in the token before.
+ */
+function renumbered(name: string, letter: string, number: number, text: string): string {
+  const start = name.lastIndexOf(`_${letter}${number}`) + 2;
+  return name.slice(0, start) + text + name.slice(start + String(number).length);
+}
+
+/** The sheet that asks which picture is to be saved. */
+export const pictureSheet = (
+  subject: Subject,
+  failed: (error: unknown) => void,
+): HTMLDialogElement => new PictureSheet(subject, failed).dialog;

@@ -17,13 +17,12 @@ import {
   shift,
   type Triple,
 } from "./data";
-
 import { around, type Slab, touched } from "./slab";
 
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
 export const LEAST_RATIO = 0.51;
-/** How many levels coarser the picture is that comes before another. */
+/** The first picture is at most this many levels coarser than the second. */
 const COARSER = 3;
 export const PLANES: PlaneName[] = ["xy", "xz", "yz"];
 export const AXIS_NAMES = ["x", "y", "z"] as const;
@@ -34,6 +33,10 @@ export const AXES: Record<PlaneName, { column: number; row: number; slice: numbe
   xz: { column: 0, row: 2, slice: 1 },
   yz: { column: 1, row: 2, slice: 0 },
 };
+
+/** A value moved between two limits. */
+export const clamp = (value: number, least: number, most: number): number =>
+  Math.min(Math.max(value, least), most);
 
 export const at = (triple: Triple, axis: number): number => triple[axis] ?? 0;
 
@@ -49,7 +52,7 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
 const limit = (level: Level, plane: PlaneName): number =>
   at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
 
-/** The slab, or as much of it as the server projects at some level. */
+/** A slab, made thinner if the server projects so many slices at no level. */
 function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
@@ -86,8 +89,8 @@ interface GridLevel {
   thickness: number;
   slices: number;
   /**
-   * The extent of a pixel and of a voxel along the rows' axis, in the same unit: a row of voxels
-   * may be many of pixels.
+   * The height of a pixel and of a voxel, in the same unit: a row of voxels may be many rows of
+   * pixels.
    */
   steps: [number, number];
   /** The position of the channel's first voxel, and its size, in voxels of the level. */
@@ -102,16 +105,16 @@ export interface Rectangle {
   height: number;
 }
 
-/**
- * A box of voxels: its first voxel, its size, its columns, and its row under each row of pixels.
- * `top` and `left` are where it begins on a tile: above and left of it the tile may have rows and
- * columns without voxels, or it begins before the tile.
- */
+/** A box of voxels that is drawn on a tile. */
 export interface Box {
+  /** Its first voxel and its size. */
   start: Triple;
   size: Triple;
+  /** Its columns. */
   width: number;
+  /** Its row of voxels under each row of pixels. */
   rows: number[];
+  /** Where it begins on the tile, in pixels; negative if it begins before the tile. */
   top: number;
   left: number;
 }
@@ -126,10 +129,7 @@ export class Grid {
   private readonly begin: Triple;
   readonly left: number;
   readonly top: number;
-  /**
-   * What is shown of all slices: a slab, as thick as the server allows it at some level; null for
-   * one slice.
-   */
+  /** The slab that is shown, as thick as the server allows it at some level; null for one slice. */
   readonly slab: Slab | null;
 
   /** `whole` is the end of all channels that are shown together. */
@@ -183,7 +183,7 @@ export class Grid {
     };
   }
 
-  /** The level whose pixels fit so many screen pixels per unit best. */
+  /** The level whose pixels fit the screen best at a number of screen pixels per unit. */
   wanted(pixels: number): number {
     return Math.min(
       Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))),
@@ -208,8 +208,8 @@ export class Grid {
    * `tiles` of `best` that are in sight.
    */
   coarser(best: number, tiles: number): number {
-    // Of a slab, a level that is not stored is computed slice by slice, which takes longer than all
-    // the tiles.
+    // If a slab is shown, a level that is not stored is computed slice by slice, which takes longer
+    // than all the tiles.
     const most = (this.levels[best]?.reads ?? 0) * (this.slab ? 1 : tiles);
     const found = this.levels
       .slice(best + 1, best + 1 + COARSER)
@@ -236,7 +236,8 @@ export class Grid {
   /** The position of that part, in units. */
   bounds(level: number, column: number, row: number): Rectangle {
     const grid = this.levels[level];
-    const [width, height] = [grid?.width ?? 1, grid?.height ?? 1];
+    const width = grid?.width ?? 1;
+    const height = grid?.height ?? 1;
     const inside = this.inside(level, column, row);
     return {
       x: this.left + column * TILE * width,
@@ -250,8 +251,7 @@ export class Grid {
   tileAt(level: number, x: number, y: number): { column: number; row: number } {
     const { width = 1, height = 1 } = this.levels[level] ?? {};
     const { columns, rows } = this.tiles(level);
-    const within = (value: number, count: number) =>
-      Math.min(Math.max(Math.floor(value), 0), count - 1);
+    const within = (value: number, count: number) => clamp(Math.floor(value), 0, count - 1);
     return {
       column: within((x - this.left) / width / TILE, columns),
       row: within((y - this.top) / height / TILE, rows),
@@ -275,8 +275,8 @@ export class Grid {
   }
 
   /**
-   * What of all slices a tile shows, as in URLs: the number of the slice through a point, or the
-   * slab around it.
+   * The slices that a tile shows, as in URLs: the number of the slice through a point, or the slab
+   * around it.
    */
   slices(level: number, point: Triple, offset: Triple): string {
     const { thickness = 1, first = [0, 0, 0], size = [1, 1, 1] } = this.levels[level] ?? {};
@@ -287,57 +287,51 @@ export class Grid {
     ) as [number, number];
     const end = at(first, axis) + at(size, axis);
     // Beyond the end, nothing is shown.
-    const begin = to > 0 ? Math.min(Math.max(Math.floor(from), 0), end) : end;
+    const begin = to > 0 ? clamp(Math.floor(from), 0, end) : end;
     const last = Math.max(begin + 1, Math.min(Math.ceil(to), end));
     const shift = Math.floor(at(offset, axis) / thickness);
     return `${begin + shift}-${last + shift}.${this.slab.mode}`;
   }
 
   /**
-   * The voxels of the channel that a tile shows, with so many pixels around it, in voxels of its
-   * level; null if there are none.
+   * The voxels of the channel that a tile shows, with a margin of pixels around it, in voxels of
+   * its level; null if there are none.
    */
   box(level: number, column: number, row: number, point: Triple, margin = 0): Box | null {
     const grid = this.levels[level];
+    if (!grid) return null;
     const { column: across, row: down, slice } = AXES[this.plane];
-    const [pixel, voxel] = grid?.steps ?? [1, 1];
-    // In the order of the server's formula, so that both round alike.
-    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) =>
-      Math.floor(((TILE * row + i - margin) * pixel) / voxel),
-    );
-    const begin: Triple = grid?.first ?? [0, 0, 0];
-    const extent: Triple = grid?.size ?? [1, 1, 1];
-    const above = shown.filter((each) => each < at(begin, down)).length;
-    const rows = shown
-      .slice(above)
-      .map((each) => each - at(begin, down))
-      .filter((each) => each < at(extent, down));
-    const [first, last] = [rows[0] ?? 0, rows.at(-1) ?? 0];
-    const [start, size]: [Triple, Triple] = [
-      [0, 0, 0],
-      [1, 1, 1],
-    ];
-    const leftmost = Math.max(0, column * TILE - margin - at(begin, across));
-    const left = leftmost + at(begin, across) - column * TILE;
-    [start[across], size[across]] = [
-      leftmost,
-      Math.min(TILE + margin - left, at(extent, across) - leftmost),
-    ];
-    [start[down], size[down]] = [first, last - first + 1];
-    start[slice] = this.slice(level, point) - at(begin, slice);
-    const inside =
-      rows.length > 0 &&
-      at(size, across) > 0 &&
-      at(start, slice) >= 0 &&
-      at(start, slice) < at(extent, slice);
-    if (!inside) return null;
+    const { first, size: extent } = grid;
+    const [pixel, voxel] = grid.steps;
+    // The row of voxels under each row of pixels, in the order of the server's formula, so that
+    // both round alike.
+    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) => {
+      const pixels = TILE * row + i - margin;
+      return Math.floor((pixels * pixel) / voxel) - at(first, down);
+    });
+    const above = shown.filter((each) => each < 0).length;
+    const rows = shown.slice(above).filter((each) => each < at(extent, down));
+    const top = rows[0] ?? 0;
+    const bottom = rows.at(-1) ?? 0;
+    const tileLeft = column * TILE - at(first, across);
+    const begin = Math.max(0, tileLeft - margin);
+    const width = Math.min(tileLeft + TILE + margin, at(extent, across)) - begin;
+    const start: Triple = [0, 0, 0];
+    const size: Triple = [1, 1, 1];
+    start[across] = begin;
+    size[across] = width;
+    start[down] = top;
+    size[down] = bottom - top + 1;
+    start[slice] = this.slice(level, point) - at(first, slice);
+    const isInside = start[slice] >= 0 && start[slice] < at(extent, slice);
+    if (!isInside || width <= 0 || !rows.length) return null;
     return {
       start,
       size,
-      width: at(size, across),
-      rows: rows.map((each) => each - first),
+      width,
+      rows: rows.map((each) => each - top),
       top: above - margin,
-      left,
+      left: begin - tileLeft,
     };
   }
 

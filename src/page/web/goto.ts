@@ -7,12 +7,14 @@ import {
   endOf,
   explain,
   type PlaneName,
+  timeCount,
   type Triple,
 } from "./data";
 import { h, sheet } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { type Named, searchNames } from "./names";
 import { metres } from "./scale";
+import { NANOMETRE } from "./space";
 import { isLabel } from "./view";
 
 export type Target =
@@ -22,24 +24,29 @@ export type Target =
   | { kind: "hash"; hash: string };
 
 const EXAMPLES =
-  "For example: 120, 45, 7 · 120, 45 · 12 µm, 4.5 µm, 0.7 µm · slice 40 · time 3 · label 1234 · a link of this page or of Neuroglancer";
+  "For example: 120, 45, 7 · 120, 45 · 12 µm, 4.5 µm, 0.7 µm · slice 40 · time 3 · label 1234 · " +
+  "a link of this page or of Neuroglancer";
 
-/** A position in a Neuroglancer link, in voxels with the dataset's offset. */
-function neuroglancer(text: string, voxel: Triple, unit: string | null): Triple | null {
-  const state = JSON.parse(decodeURIComponent(text)) as {
-    position?: number[];
-    dimensions?: Record<string, [number, string]>;
-  };
+/**
+ * The position in the state of a Neuroglancer link, in voxels with the dataset's offset; null if
+ * the text is no such state.
+ */
+function neuroglancer(text: string, channel: Channel | undefined): Triple | null {
+  let state: { position?: number[]; dimensions?: Record<string, [number, string]> };
+  try {
+    state = JSON.parse(decodeURIComponent(text));
+  } catch {
+    return null;
+  }
   const { position, dimensions } = state;
   if (!position || !dimensions) return null;
   const names = Object.keys(dimensions);
-  const metre = metres(unit) ?? 1e-9;
-  const found = ["x", "y", "z"].map((name, axis) => {
-    const value = position[names.indexOf(name)];
-    const [scale] = dimensions[name] ?? [];
-    return value === undefined || scale === undefined
-      ? NaN
-      : (value * scale) / (at(voxel, axis) * metre);
+  const voxel = channel?.voxel_size ?? [1, 1, 1];
+  const metre = metres(channel?.voxel_unit ?? null) ?? NANOMETRE;
+  const found = AXIS_NAMES.map((name, axis) => {
+    const value = position[names.indexOf(name)] ?? NaN;
+    const scale = dimensions[name]?.[0] ?? NaN;
+    return (value * scale) / (at(voxel, axis) * metre);
   });
   return found.every(Number.isFinite) ? (found as Triple) : null;
 }
@@ -50,99 +57,115 @@ const among = (count: number, first: number, what: string): string =>
     ? `there is only ${what} ${first}`
     : `there are ${what}s ${first} to ${first + count - 1}`;
 
-/** What a text means; an error says what is expected. */
-export function parse(
-  text: string,
-  dataset: Dataset,
-  channel: Channel | undefined,
-  plane: PlaneName,
-  here: Triple,
-): Target {
+/** The data and the place that a typed text refers to. */
+export interface Surroundings {
+  dataset: Dataset;
+  /** The channel whose voxel size lengths are compared with. */
+  channel: Channel | undefined;
+  plane: PlaneName;
+  /** The point that is shown. */
+  here: Triple;
+}
+
+/** The target that a text names; an error says what is expected. */
+export function parse(text: string, around: Surroundings): Target {
+  const { dataset, channel } = around;
   const trimmed = text.trim();
   const wrong = new Error(`“${trimmed.slice(0, 60)}” is no place. ${EXAMPLES}`);
-  const voxel = channel?.voxel_size ?? null;
-  const size = channel ? endOf(companions(dataset, channel)) : null;
-  const placed = (numbers: Triple): Target => {
-    const point = numbers.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
-    const outside = [0, 1, 2].find(
-      (axis) => size && (at(point, axis) < 0 || at(point, axis) >= at(size, axis)),
-    );
-    if (size && outside !== undefined) {
-      const [name, first, count] = [
-        AXIS_NAMES[outside],
-        at(dataset.offset, outside),
-        at(size, outside),
-      ];
-      throw new Error(
-        `There is no ${name} ${Math.floor(at(numbers, outside))}: ${name} is ${count === 1 ? first : `${first} to ${first + count - 1}`}.`,
-      );
-    }
-    return { kind: "point", at: point };
-  };
   const state = /#!(.+)$/.exec(trimmed)?.[1];
   if (state !== undefined) {
-    try {
-      const found = neuroglancer(state, voxel ?? [1, 1, 1], channel?.voxel_unit ?? null);
-      if (found) return placed(found);
-    } catch {
-      // no JSON: as any other text that is no place
-    }
-    throw wrong;
+    const found = neuroglancer(state, channel);
+    if (!found) throw wrong;
+    return pointTarget(found, around);
   }
   const hash = /#[^?#]+\?.*$/.exec(trimmed)?.[0];
   if (hash) return { kind: "hash", hash };
   const label = /^label\s+(\S+)$/i.exec(trimmed)?.[1];
   if (label && isLabel(label)) return { kind: "label", id: label };
-  const axis = AXES[plane].slice;
   const time = /^time\s+(\d+)$/i.exec(trimmed)?.[1];
-  if (time) {
-    const times = Math.max(1, ...dataset.channels.map((each) => each.times ?? 1));
-    if (Number(time) >= times)
-      throw new Error(`There is no time ${time}: ${among(times, 0, "time")}.`);
-    return { kind: "time", time: Number(time) };
-  }
+  if (time) return timeTarget(Number(time), dataset);
   const slice = /^(?:slice\s+)?(-?\d+)$/i.exec(trimmed)?.[1];
-  if (slice) {
-    const number = Number(slice) - at(dataset.offset, axis);
-    if (size && (number < 0 || number >= at(size, axis))) {
-      // A number that is none of a slice may be a label's.
-      if (
-        trimmed === slice &&
-        isLabel(slice) &&
-        dataset.channels.some(({ kind }) => kind === "labels")
-      )
-        return { kind: "label", id: slice };
-      throw new Error(
-        `There is no slice ${slice}: ${among(at(size, axis), at(dataset.offset, axis), "slice")}.`,
-      );
-    }
-    return {
-      kind: "point",
-      at: here.map((value, i) => (i === axis ? number + 0.5 : value)) as Triple,
-    };
+  if (slice) return sliceTarget(slice, trimmed === slice, around);
+  const numbers = position(trimmed, channel);
+  if (!numbers) throw wrong;
+  // Two numbers are x and y of the same slice.
+  const [x, y, z = around.here[2] + at(dataset.offset, 2)] = numbers;
+  return pointTarget([x, y, z], around);
+}
+
+/** The size of the dataset along each axis; null if no channel is shown. */
+const sizeOf = ({ dataset, channel }: Surroundings): Triple | null =>
+  channel ? endOf(companions(dataset, channel)) : null;
+
+/** A point, given in voxels with the dataset's offset, if it exists. */
+function pointTarget(numbers: Triple, around: Surroundings): Target {
+  const { offset } = around.dataset;
+  const size = sizeOf(around);
+  const point = numbers.map((value, axis) => value - at(offset, axis)) as Triple;
+  for (const [axis, name] of AXIS_NAMES.entries()) {
+    if (!size || (at(point, axis) >= 0 && at(point, axis) < at(size, axis))) continue;
+    const first = at(offset, axis);
+    const last = first + at(size, axis) - 1;
+    const range = first === last ? String(first) : `${first} to ${last}`;
+    throw new Error(`There is no ${name} ${Math.floor(at(numbers, axis))}: ${name} is ${range}.`);
   }
-  const parts = /[,;]/.test(trimmed) ? trimmed.split(/[,;]/) : trimmed.split(/\s+(?=-?[\d.])/);
+  return { kind: "point", at: point };
+}
+
+function timeTarget(time: number, dataset: Dataset): Target {
+  const times = timeCount(dataset.channels);
+  if (time >= times) throw new Error(`There is no time ${time}: ${among(times, 0, "time")}.`);
+  return { kind: "time", time };
+}
+
+/** A slice of the plane. If there is no such slice, a number alone may be a label. */
+function sliceTarget(text: string, isAlone: boolean, around: Surroundings): Target {
+  const { dataset, plane, here } = around;
+  const axis = AXES[plane].slice;
+  const first = at(dataset.offset, axis);
+  const size = sizeOf(around);
+  const count = size ? at(size, axis) : Infinity;
+  const slice = Number(text) - first;
+  if (!size || (slice >= 0 && slice < count)) {
+    const point: Triple = [...here];
+    point[axis] = slice + 0.5;
+    return { kind: "point", at: point };
+  }
+  const hasLabels = dataset.channels.some(({ kind }) => kind === "labels");
+  if (isAlone && hasLabels && isLabel(text)) return { kind: "label", id: text };
+  throw new Error(`There is no slice ${text}: ${among(count, first, "slice")}.`);
+}
+
+/** Two or three numbers of voxels, or lengths, as voxels; null if the text is something else. */
+function position(text: string, channel: Channel | undefined): [number, number, number?] | null {
+  const parts = /[,;]/.test(text) ? text.split(/[,;]/) : text.split(/\s+(?=-?[\d.])/);
   const read = parts.map((part) =>
     /^\s*(?:[xyz]\s*=?\s*)?(-?[\d.]+(?:e-?\d+)?)\s*([^\d\s.,]*)\s*$/i.exec(part),
   );
-  const lastUnit = read.at(-1)?.[2] || null;
-  if (read.length < 2 || read.length > 3 || read.some((one) => !one)) throw wrong;
-  const numbers = read.map((one, i) => {
-    const [value, unit] = [Number(one?.[1]), one?.[2] || lastUnit];
-    if (!unit || /^(vx|px|voxels?)$/.test(unit))
-      return Number.isInteger(value) ? value + 0.5 : value;
-    const [of, ours] = [metres(unit), metres(channel?.voxel_unit ?? null)];
-    if (of === null)
-      throw new Error(
-        `“${unit}” is no unit of length. Use nm, µm, mm or m, or no unit for voxels.`,
-      );
-    if (!voxel || ours === null)
-      throw new Error("The size of a voxel is not known, so give the position in voxels.");
-    // Lengths count from the dataset's first voxel with its offset, as voxels do.
-    return (value * of) / (at(voxel, i) * ours);
+  if (read.length < 2 || read.length > 3 || read.some((part) => !part)) return null;
+  // A unit after the last number counts for all of them.
+  const lastUnit = read.at(-1)?.[2] ?? "";
+  const numbers = read.map((part, axis) => {
+    const unit = part?.[2] || lastUnit;
+    return inVoxels(Number(part?.[1]), unit, axis, channel);
   });
-  // Two numbers are x and y of the same slice.
-  return placed([numbers[0] ?? 0, numbers[1] ?? 0, numbers[2] ?? here[2] + at(dataset.offset, 2)]);
+  return numbers as [number, number, number?];
+}
+
+/** A number with a unit along an axis, in voxels; a whole number of voxels is a voxel's centre. */
+function inVoxels(value: number, unit: string, axis: number, channel: Channel | undefined): number {
+  if (!unit || /^(vx|px|voxels?)$/.test(unit)) return Number.isInteger(value) ? value + 0.5 : value;
+  const metre = metres(unit);
+  if (metre === null) {
+    throw new Error(`“${unit}” is no unit of length. Use nm, µm, mm or m, or no unit for voxels.`);
+  }
+  const voxel = channel?.voxel_size;
+  const ownMetre = metres(channel?.voxel_unit ?? null);
+  if (!voxel || ownMetre === null) {
+    throw new Error("The size of a voxel is not known, so give the position in voxels.");
+  }
+  // Lengths count from the dataset's first voxel with its offset, as voxels do.
+  return (value * metre) / (at(voxel, axis) * ownMetre);
 }
 
 /** How long typing pauses before names are searched, in milliseconds. */
@@ -169,7 +192,9 @@ export function gotoSheet(
   });
   const says = h("p", { id: "goto-says", className: "reason", role: "status" }, examples);
   const list = h("ul", { className: "found", "aria-label": "Labels with such a name" });
-  let [found, ending, timer] = [[] as Named[], new AbortController(), 0];
+  let found: Named[] = [];
+  let ending = new AbortController();
+  let timer = 0;
   const take = (label: Named) => {
     choose(label);
     dialog.close();
@@ -189,11 +214,12 @@ export function gotoSheet(
   const oninput = () => {
     window.clearTimeout(timer);
     ending.abort();
-    [found, ending] = [[], new AbortController()];
+    ending = new AbortController();
+    found = [];
     list.replaceChildren();
     // Numbers are places.
-    if (hasNames && /\p{L}/u.test(field.value))
-      timer = window.setTimeout(() => void search(), PAUSE);
+    if (!hasNames || !/\p{L}/u.test(field.value)) return;
+    timer = window.setTimeout(() => void search(), PAUSE);
   };
   const onsubmit = (event: Event) => {
     event.preventDefault();

@@ -1,5 +1,5 @@
-// What is known of the site: all its datasets, or those that links name; and of which of them there
-// is something newer.
+// The part of the site that the page knows: all its datasets, or only the datasets that links
+// named. It also knows which datasets may have changed since.
 
 import { type Dataset, loadSite, type Site } from "./data";
 
@@ -10,7 +10,7 @@ export interface Change {
   removed: string[];
 }
 
-/** Of more datasets than this, all are asked for. */
+/** If more datasets than this changed, all are requested. */
 const MANY = 50;
 
 export class Known {
@@ -29,7 +29,10 @@ export class Known {
     tokens.forEach((token) => this.behind.add(token));
   }
 
-  /** The site, if what a page of this dataset, or of all (an empty token), needs of it is known. */
+  /**
+   * The site, if everything is known that a page of this dataset, or of all for an empty token,
+   * needs.
+   */
   now(token: string): Site | null {
     const { site, behind, whole } = this;
     if (!token) return whole && !behind.size ? site : null;
@@ -39,7 +42,10 @@ export class Known {
       : null;
   }
 
-  /** The site with what such a page needs; only what is not known is asked for. */
+  /**
+   * The site with everything that a page of the dataset, or of all, needs; requests only what is
+   * not known.
+   */
   async get(token: string): Promise<Site> {
     const known = this.now(token);
     if (known) return known;
@@ -74,8 +80,7 @@ export class Known {
 }
 
 /**
- * Gives a dataset that has changed addresses of its version: what the browser keeps is of another
- * one.
+ * Gives a changed dataset addresses with its version, so that the browser does not use old tiles.
  */
 function addressed(dataset: Dataset, before: Dataset | undefined): void {
   if (!dataset.version || !before) return;

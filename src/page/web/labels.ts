@@ -1,6 +1,6 @@
-// Draws labels from the ids of voxels: one of them dimming or hiding the others, in other colours
-// than the server's, or their outlines. The server's tiles would not do, as several labels have the
-// same colour.
+// Draws labels from the ids of voxels: with one of them selected, in other colours than the
+// server's, or their outlines. The server's tiles cannot be used for that, as several labels have
+// the same colour.
 
 import type { Box } from "./geometry";
 import type { Parts } from "./paint";
@@ -9,48 +9,52 @@ import type { Values } from "./voxels";
 /** A selected label, as written in the URL. */
 export interface Selection {
   id: string;
-  /** Whether the others are hidden rather than dimmed. */
+  /** Whether all other labels are hidden rather than dimmed. */
   alone: boolean;
 }
 
 /** How labels are drawn. */
 export interface LabelLook {
   selected: Selection | null;
-  /** 0 for the server's colours; other numbers give others. */
+  /** 0 for the server's colours; every other number gives the labels other colours. */
   shuffle: number;
   outlines: boolean;
 }
 
-/** Whether the server's tiles look so. */
+/** Whether the server's tiles have this look. */
 export const isServed = ({ selected, shuffle, outlines }: LabelLook): boolean =>
   !selected && !shuffle && !outlines;
 
-/** The opacity of the labels beside the selected one, of 255. */
+/** The opacity, of 255, of labels that are not selected while one is. */
 const DIMMED = 48;
 /** The 64-bit golden ratio, by which the server spreads ids over the colours. */
 const GOLDEN = 0x9e3779b97f4a7c15n;
 
-/** The odd number by which ids are spread: after that of the server, numbers of SplitMix64. */
+const bits64 = (value: bigint): bigint => BigInt.asUintN(64, value);
+
+/**
+ * The odd number by which ids are multiplied to spread them over the colours: the server's for
+ * shuffle 0, else a number of the generator SplitMix64.
+ */
 function spread(shuffle: number): bigint {
   if (!shuffle) return GOLDEN;
-  const mixed = (z: bigint, shift: bigint, factor: bigint) =>
-    BigInt.asUintN(64, (z ^ (z >> shift)) * factor);
-  const z = mixed(
-    mixed(BigInt.asUintN(64, BigInt(shuffle) * GOLDEN), 30n, 0xbf58476d1ce4e5b9n),
-    27n,
-    0x94d049bb133111ebn,
-  );
-  return (z ^ (z >> 31n)) | 1n;
+  let mixed = bits64(BigInt(shuffle) * GOLDEN);
+  mixed = bits64((mixed ^ (mixed >> 30n)) * 0xbf58476d1ce4e5b9n);
+  mixed = bits64((mixed ^ (mixed >> 27n)) * 0x94d049bb133111ebn);
+  return (mixed ^ (mixed >> 31n)) | 1n;
 }
 
 /**
- * The colour of a label: the server's rule (`base::color`), unless it is shuffled. Label 0 has
- * none.
+ * The colour of a label: by the server's rule (`base::color`) for shuffle 0, else another one.
+ * Label 0 has no colour.
  */
 export function labelColour(id: bigint, shuffle: number): Parts {
-  const hash = (BigInt.asUintN(64, id * spread(shuffle)) >> 32n) * 6n;
+  const hash = (bits64(id * spread(shuffle)) >> 32n) * 6n;
   const rise = Number((157n * ((hash >> 24n) & 255n)) / 255n);
-  const [high, low, up, down] = [242, 85, 85 + rise, 242 - rise];
+  const high = 242;
+  const low = 85;
+  const up = low + rise;
+  const down = high - rise;
   const wheel: Parts[] = [
     [high, up, low],
     [down, high, low],
@@ -62,59 +66,73 @@ export function labelColour(id: bigint, shuffle: number): Parts {
   return wheel[Number(hash >> 32n)] ?? [0, 0, 0];
 }
 
-/** The ids of a box as places in a list of the ids that occur, of which 0 is the first. */
-function numbered(ids: Values): { places: Uint32Array; occurring: string[] } {
+/** The labels of a box: a list of its ids, and for each voxel the index in the list. */
+interface IndexedLabels {
+  /** The ids that occur, as in the file; the first is 0, which is no label. */
+  ids: string[];
+  indices: Uint32Array;
+}
+
+function indexed(voxels: Values): IndexedLabels {
   const known = new Map<number | bigint, number>();
-  const occurring = ["0"];
-  let [before, place]: [number | bigint | undefined, number] = [undefined, 0];
-  const places = Uint32Array.from(ids as ArrayLike<number>, (id: number | bigint) => {
-    if (id === before) return place;
-    before = id;
-    // Signed ids are as they are in the file.
-    place = Number(id) === 0 ? 0 : (known.get(id) ?? occurring.push(String(id)) - 1);
-    known.set(id, place);
-    return place;
-  });
-  return { places, occurring };
+  const ids = ["0"];
+  const indices = new Uint32Array(voxels.length);
+  // Neighbours mostly have the same label.
+  let previous: number | bigint = 0;
+  let index = 0;
+  for (let i = 0; i < voxels.length; i += 1) {
+    const id = voxels[i] ?? 0;
+    if (id !== previous) {
+      previous = id;
+      index = Number(id) === 0 ? 0 : (known.get(id) ?? ids.push(String(id)) - 1);
+      known.set(id, index);
+    }
+    indices[i] = index;
+  }
+  return { ids, indices };
+}
+
+/** The colours of labels as the words of pixels, clear for the first, which is no label. */
+function wordsOf(ids: string[], { selected, shuffle }: LabelLook): Uint32Array {
+  const bytes = new Uint8ClampedArray(4 * ids.length);
+  for (const [i, id] of ids.entries()) {
+    if (i === 0) continue;
+    const beside = selected?.alone ? 0 : DIMMED;
+    const opacity = !selected || id === selected.id ? 255 : beside;
+    bytes.set([...labelColour(BigInt(id), shuffle), opacity], 4 * i);
+  }
+  // Whole pixels are copied later, so the order of the bytes in a word does not matter.
+  return new Uint32Array(bytes.buffer);
 }
 
 /**
- * Draws labels on the pixels of a tile (red, green, blue, opacity; `side` in a row and column),
- * which are clear; `ids` are those of a box, which may be larger than the tile.
+ * Draws labels on the clear pixels of a tile (red, green, blue, opacity; `side` in a row and
+ * column). `voxels` are the ids of a box, which may be larger than the tile.
  */
 export function drawLabels(
   pixels: Uint8ClampedArray,
   side: number,
-  ids: Values,
+  voxels: Values,
   { width, rows, top, left }: Box,
   look: LabelLook,
 ): void {
-  const { selected, shuffle, outlines } = look;
-  const { places, occurring } = numbered(ids);
-  const opacity = (id: string) =>
-    !selected || id === selected.id ? 255 : selected.alone ? 0 : DIMMED;
-  const painted = new Uint8ClampedArray(4 * occurring.length);
-  occurring.forEach(
-    (id, i) => i && painted.set([...labelColour(BigInt(id), shuffle), opacity(id)], 4 * i),
-  );
-  // Whole pixels are copied, so the order of bytes in a word does not matter.
-  const colours = new Uint32Array(painted.buffer);
+  const { ids, indices } = indexed(voxels);
+  const colours = wordsOf(ids, look);
   const words = new Uint32Array(pixels.buffer, pixels.byteOffset, side * side);
-  // Outside of the volume, labels go on.
-  const differs = (place: number, row: number | undefined, x: number) =>
-    row !== undefined && x >= 0 && x < width && places[row * width + x] !== place;
-  rows.forEach((row, y) => {
-    if (y + top < 0 || y + top >= side) return;
+  // Labels are taken to go on outside of the box.
+  const differs = (index: number, row: number | undefined, x: number) =>
+    row !== undefined && x >= 0 && x < width && indices[row * width + x] !== index;
+  for (const [y, row] of rows.entries()) {
+    if (y + top < 0 || y + top >= side) continue;
     for (let x = Math.max(0, -left); x < Math.min(width, side - left); x += 1) {
-      const place = places[row * width + x] ?? 0;
+      const index = indices[row * width + x] ?? 0;
       const isDrawn =
-        place &&
-        (!outlines ||
-          differs(place, row, x - 1) ||
-          differs(place, row, x + 1) ||
-          differs(place, rows[y - 1], x) ||
-          differs(place, rows[y + 1], x));
-      if (isDrawn) words[(y + top) * side + x + left] = colours[place] ?? 0;
+        !look.outlines ||
+        differs(index, row, x - 1) ||
+        differs(index, row, x + 1) ||
+        differs(index, rows[y - 1], x) ||
+        differs(index, rows[y + 1], x);
+      if (isDrawn) words[(y + top) * side + x + left] = colours[index] ?? 0;
     }
-  });
+  }
 }

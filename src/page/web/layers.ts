@@ -1,7 +1,7 @@
 // Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their
 // pixel processing.
 //
-// Channels as the server shows them are ordinary tiles: one channel in grey, or up to six
+// Channels in the server's ranges are ordinary tiles: one channel in grey, or up to six
 // composited in colours (mcfc). Any other range, gamma or colour map is drawn by the server from
 // the data (`/view/`), up to six channels in a tile. While a handle moves, its channel is a grey
 // layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc; labels are
@@ -23,10 +23,10 @@ import {
   type Triple,
 } from "./data";
 import { at, type Box, Grid } from "./geometry";
-import { isPure, paintName, table } from "./paint";
 import { isServed, type LabelLook } from "./labels";
+import { isPure, paintName, table } from "./paint";
 import type { Slab } from "./slab";
-import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
+import { drawable, type Held, MAX_TOGETHER, type Shown, shownOf, type View, visible } from "./view";
 import { boxAddress } from "./voxels";
 
 /** How a tile's pixels are processed before it is drawn. */
@@ -42,14 +42,17 @@ export interface Treatment {
 export interface Layer {
   /** Layers with equal keys show the same. */
   key: string;
-  /** What tells tiles from earlier ones at the same address, which a live dataset may have. */
+  /** Tells tiles from earlier tiles at the same address, which a live dataset may have. */
   revision: string;
   grid: Grid;
   address(level: number, row: number, column: number): string;
   /** The address of the same tile with losses, which is shorter; null if there is none. */
   preview: ((level: number, row: number, column: number) => string) | null;
   treatment: Treatment;
-  /** Of labels that do not look as served: how they are drawn, and the voxels of each tile. */
+  /**
+   * How labels are drawn from voxels, and the voxels of each tile; null if the server's tiles are
+   * used.
+   */
   labels: {
     look: LabelLook;
     voxels(level: number, row: number, column: number): { address: string; box: Box } | null;
@@ -75,7 +78,10 @@ export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
   });
 }
 
-/** Whether the server's ordinary tiles show a channel so. They are black where data is missing. */
+/**
+ * Whether the server's ordinary tiles, which are black where data is missing, show a channel as
+ * wanted.
+ */
 function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
   const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
   return (
@@ -98,7 +104,7 @@ function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
 export const hasSlabs = (channel: Channel): boolean =>
   channel.kind === "image" && channel.levels.some(({ slab }) => slab);
 
-/** The path of tiles with ranges, exponents and colours of ours, up to the plane. */
+/** The path, up to the plane, of tiles with the view's ranges, exponents and colours. */
 function viewPath(
   dataset: Dataset,
   channels: Channel[],
@@ -125,54 +131,66 @@ export interface Scene {
   adjust: boolean;
 }
 
+/** How a channel is drawn: in the server's range as long as no other range can be drawn. */
+function drawnAs({ adjust, view }: Scene, channel: Channel): Shown {
+  const shown = shownOf(view, channel);
+  if (adjust && (shown.window || isMeasured(channel))) return shown;
+  const colour = isPure(shown.colour) ? shown.colour : "";
+  return { ...shown, ...AS_SERVED, held: null, colour };
+}
+
+/** A layer of images, and its channels. */
+interface ImageLayer {
+  channels: Channel[];
+  layer: Layer;
+}
+
 /** The layers of a plane, bottom first. */
 export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
-  const { dataset, view } = scene;
-  const on = inSight(dataset, view).filter((channel) => isOn(view, channel));
-  const shown = (channel: Channel): Shown => {
-    const one = view.shown[channel.name] as Shown;
-    if (scene.adjust && (one.window || isMeasured(channel))) return one;
-    return { ...one, ...AS_SERVED, held: null, colour: isPure(one.colour) ? one.colour : "" };
-  };
-  const images = on.filter((channel) => channel.kind !== "labels");
-  const moving = images.filter((channel) => shown(channel).held);
-  const still = images.filter((channel) => channel.kind === "image" && !moving.includes(channel));
-  const maker = new Maker(scene, plane);
-  // One channel in grey has the address that other viewers ask for, too.
-  const groups = bundles(still).flatMap((group) =>
-    group.every((channel) => isPlain(scene, channel, shown(channel)))
-      ? byColour(group, shown)
-      : [group],
-  );
-  const drawn: [Channel[], Layer][] = [
-    ...images
-      .filter((channel) => channel.kind === "rgb")
-      .map((channel): [Channel[], Layer] => [[channel], maker.single(channel)]),
-    ...moving.map((channel): [Channel[], Layer] => [
-      [channel],
-      maker.moving(channel, shown(channel)),
-    ]),
-    ...groups.map((group): [Channel[], Layer] => [group, maker.group(group, shown)]),
-  ];
-  // Of channels in the same colours at different places, the tiles of a mosaic, the later lies on
-  // top; all else is added.
-  const looks = drawn.map(([channels]) =>
-    JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour])),
-  );
-  const places = drawn.map(([[first]]) => String(beginOf(first as Channel)));
-  drawn.forEach(([, layer], index) => {
-    const alike = looks.indexOf(looks[index] as string);
-    layer.adds = index > 0 && (alike === index || places[alike] === places[index]);
-  });
-  const layers = drawn.map(([, layer]) => layer);
+  const on = visible(scene.dataset, scene.view);
   const labels = on.filter((channel) => channel.kind === "labels");
+  const images = on.filter((channel) => channel.kind !== "labels");
+  const shown = (channel: Channel) => drawnAs(scene, channel);
+  const maker = new Maker(scene, plane);
+  const drawn: ImageLayer[] = [];
+  const still: Channel[] = [];
+  for (const channel of images) {
+    if (channel.kind === "rgb") drawn.push({ channels: [channel], layer: maker.single(channel) });
+    else if (!shown(channel).held) still.push(channel);
+  }
+  for (const channel of images.filter((each) => shown(each).held)) {
+    drawn.push({ channels: [channel], layer: maker.moving(channel, shown(channel)) });
+  }
+  for (const bundle of bundles(still)) {
+    const arePlain = bundle.every((channel) => isPlain(scene, channel, shown(channel)));
+    // A grey channel alone has the address that other viewers ask for, too.
+    for (const channels of arePlain ? byColour(bundle, shown) : [bundle]) {
+      drawn.push({ channels, layer: maker.group(channels, shown) });
+    }
+  }
+  chooseAdded(drawn, shown);
   return [
-    ...layers,
+    ...drawn.map(({ layer }) => layer),
     ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0)),
   ];
 }
 
-/** Grey channels apart from those in colours. */
+/**
+ * Decides which layers are added to the layers below. Of channels in the same colours at different
+ * places, which are the tiles of a mosaic, the later lies on top; all other layers are added.
+ */
+function chooseAdded(drawn: ImageLayer[], shown: (channel: Channel) => Shown): void {
+  const firstPlaces = new Map<string, string>();
+  for (const [index, { channels, layer }] of drawn.entries()) {
+    const look = JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour]));
+    const place = String(beginOf(channels[0] as Channel));
+    const firstPlace = firstPlaces.get(look) ?? place;
+    firstPlaces.set(look, firstPlace);
+    layer.adds = index > 0 && firstPlace === place;
+  }
+}
+
+/** The groups of grey channels, each alone, and of all channels in colours. */
 function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Channel[][] {
   const grey = channels.filter((channel) => !shown(channel).colour);
   const others = channels.filter((channel) => shown(channel).colour);
@@ -206,7 +224,7 @@ class Maker {
     private readonly scene: Scene,
     private readonly plane: PlaneName,
   ) {
-    this.whole = endOf(inSight(scene.dataset, scene.view));
+    this.whole = endOf(drawable(scene.dataset, scene.view));
   }
 
   /** A layer; `path` is that of its tiles, up to the plane, and `lossy` that of its previews. */
@@ -216,17 +234,13 @@ class Maker {
     treatment: Treatment = AS_IT_IS,
     lossy: string | null = null,
   ): Layer {
+    const { plane, whole } = this;
     const { dataset, view } = this.scene;
-    const grid = new Grid(
-      channel,
-      this.plane,
-      this.whole,
-      path.startsWith("view/") ? view.slab : null,
-    );
+    const grid = new Grid(channel, plane, whole, path.startsWith("view/") ? view.slab : null);
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `${point}/`;
     const place = (level: number, row: number, column: number) =>
-      `${this.plane}/${time}${grid.slices(level, view.at, dataset.offset)}/${row}_${column}_${level}`;
+      `${plane}/${time}${grid.slices(level, view.at, dataset.offset)}/${row}_${column}_${level}`;
     const address = (level: number, row: number, column: number) =>
       `${path}/${place(level, row, column)}.png`;
     const preview =
@@ -257,8 +271,8 @@ class Maker {
   }
 
   /**
-   * The windows; and the state of the file, if the newest slice or time point is shown, which may
-   * not be complete.
+   * The ranges; and the state of the file if the newest slice or time point, which may be
+   * incomplete, is shown.
    */
   private revision(channel: Channel, grid: Grid, point: number | null): string {
     const { dataset, view } = this.scene;
@@ -307,7 +321,10 @@ class Maker {
     return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`), AS_IT_IS, lossy);
   }
 
-  /** A channel whose range changes: the tiles that there are, stretched. */
+  /**
+   * A channel whose range changes while a handle moves: the tiles that are there already,
+   * stretched.
+   */
   moving(channel: Channel, shown: Shown): Layer {
     const held = shown.held ?? AS_SERVED;
     const grey: Shown = { ...shown, ...held, colour: "" };

@@ -5,14 +5,16 @@
 // after them (which the keyboard reaches), are in the document, and only those in sight request
 // their picture.
 
+import { withOneRange } from "./channels";
+import { isMeasured, labelOf, loadDataset, sum, timeCount, voxelCount } from "./data";
 import type { Channel, Dataset, Site } from "./data";
 import { h } from "./dom";
-import { Grid, TILE } from "./geometry";
+import { Grid, type Rectangle, TILE } from "./geometry";
 import { counted } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
 import { wordFilter } from "./text";
-import { beginning, toHash } from "./view";
+import { beginning, imagesOn, isOn, toHash } from "./view";
 
 /** The coarsest offered level: one tile, or as few as possible. */
 function coarsest(grid: Grid): number {
@@ -25,55 +27,55 @@ interface Pending {
   address: string;
 }
 
-/**
- * A tile, cropped to the part inside the volume: the first of a view, or the tiles of a mosaic,
- * each at its place.
- */
+/** A tile of a card: its image, the part inside the volume, and where that lies in the plane. */
+interface CardTile extends Pending {
+  inside: Rectangle;
+  bounds: Rectangle;
+}
+
+/** The tile in the middle of a layer's coarsest level. */
+function middleTile({ grid, address }: Layer): CardTile {
+  const level = coarsest(grid);
+  const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
+  const image = h("img", { alt: "", decoding: "async" });
+  image.addEventListener("error", () => {
+    if (image.hasAttribute("src")) image.replaceWith(h("span", { className: "lost" }, "no image"));
+  });
+  return {
+    image,
+    address: address(level, row, column),
+    inside: grid.inside(level, column, row),
+    bounds: grid.bounds(level, column, row),
+  };
+}
+
+/** The picture of a card: the first tile of a view, or the tiles of a mosaic at their places. */
 function picture(layers: Layer[]): { frame: HTMLElement; images: Pending[] } | null {
   const [first] = layers;
   if (!first) return null;
   const shown = layers.filter(
     (layer) => layer === first || (!layer.adds && !layer.treatment.clear),
   );
-  const tiles = shown.map(({ grid, address }) => {
-    const level = coarsest(grid);
-    const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
-    const image = h("img", { alt: "", decoding: "async" });
-    image.addEventListener(
-      "error",
-      () =>
-        image.hasAttribute("src") &&
-        image.replaceWith(h("span", { className: "lost" }, "no image")),
-    );
-    return {
-      image,
-      address: address(level, row, column),
-      inside: grid.inside(level, column, row),
-      bounds: grid.bounds(level, column, row),
-    };
+  const tiles = shown.map(middleTile);
+  const only = tiles.length === 1 ? tiles[0] : undefined;
+  const { width, height } = only?.bounds ?? first.grid;
+  const origin = only?.bounds ?? { x: 0, y: 0 };
+  const percent = (part: number, whole: number) => `${(100 * part) / whole}%`;
+  // The part of a tile that is outside of the volume is hidden.
+  const crops = tiles.map(({ image, inside, bounds }) => {
+    const crop = h("span", { className: "crop" }, image);
+    crop.style.left = percent(bounds.x - origin.x, width);
+    crop.style.top = percent(bounds.y - origin.y, height);
+    crop.style.width = percent(bounds.width, width);
+    crop.style.height = percent(bounds.height, height);
+    image.style.width = percent(TILE, inside.width);
+    return crop;
   });
-  const [only] = tiles;
-  const { width, height } = tiles.length === 1 && only ? only.bounds : first.grid;
-  // Fitted and centred in a square; the rest of each tile is outside the frame.
+  // Fitted into a square.
+  const frame = h("span", { className: "frame" }, ...crops);
   const side = Math.max(width, height);
-  const frame = h(
-    "span",
-    { className: "frame" },
-    ...tiles.map(({ image, inside, bounds }) => {
-      const crop = h("span", { className: "crop" }, image);
-      const [x, y] = tiles.length === 1 ? [0, 0] : [bounds.x, bounds.y];
-      Object.assign(crop.style, {
-        left: `${(100 * x) / width}%`,
-        top: `${(100 * y) / height}%`,
-        width: `${(100 * bounds.width) / width}%`,
-        height: `${(100 * bounds.height) / height}%`,
-      });
-      image.style.width = `${(100 * TILE) / inside.width}%`;
-      return crop;
-    }),
-  );
-  frame.style.width = `${(100 * width) / side}%`;
-  frame.style.height = `${(100 * height) / side}%`;
+  frame.style.width = percent(width, side);
+  frame.style.height = percent(height, side);
   return { frame, images: tiles };
 }
 
@@ -83,14 +85,8 @@ function extent(channel: Channel | undefined): string {
   return channel?.times ? `${size}, ${channel.times} time${channel.times === 1 ? "" : "s"}` : size;
 }
 
-/** The voxels of all channels, which a size in bytes replaces where the server knows it. */
-const sizeOf = (dataset: Dataset): number =>
-  dataset.bytes ??
-  dataset.channels.reduce(
-    (sum, { levels, times }) =>
-      sum + (levels[0]?.size ?? []).reduce((all, length) => all * length, times ?? 1),
-    0,
-  );
+/** The bytes of a dataset's files; its voxels if the server does not know the bytes. */
+const sizeOf = (dataset: Dataset): number => dataset.bytes ?? sum(dataset.channels.map(voxelCount));
 
 const byName = new Intl.Collator("en", { numeric: true });
 const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): number }> = {
@@ -102,26 +98,22 @@ const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): nu
 /** A card in the document. */
 class Card {
   readonly element: HTMLElement;
-  private readonly picture: ReturnType<typeof picture>;
+  private readonly thumbnail: HTMLElement;
+  private images: Pending[] = [];
+  /** Whether the picture waits for the range that the tiles of a mosaic have in common. */
+  private waits: boolean;
 
   constructor(
     readonly dataset: Dataset,
-    site: Site,
+    private readonly site: Site,
   ) {
     const view = beginning(dataset);
-    // The middle of a series, as the first time point may be blank.
-    const halfway = Math.floor(
-      Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2,
-    );
-    const time =
-      dataset.channels.find((channel) => view.shown[channel.name]?.on)?.existing?.middle_time ??
-      halfway;
-    const layers = layersOf(
-      { dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true },
-      "xy",
-    );
-    this.picture = picture(layers);
-    const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
+    const first = dataset.channels.find((channel) => isOn(view, channel));
+    const lead = imagesOn(dataset, view)[0];
+    this.waits = site.adjust === true && view.oneRange && !!lead && !isMeasured(lead);
+    this.thumbnail = h("span", { className: "thumbnail" }, mark(dataset));
+    if (!this.waits) this.show(dataset);
+    const names = dataset.channels.map(labelOf).join(", ");
     const date = dataset.modified
       ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" })
       : "";
@@ -131,26 +123,47 @@ class Card {
       h(
         "a",
         { href: toHash(dataset, view), className: "card", title: dataset.token },
-        h(
-          "span",
-          { className: `thumbnail${layers[0]?.mayMiss ? " misses" : ""}` },
-          this.picture?.frame,
-          mark(dataset),
-        ),
+        this.thumbnail,
         h("strong", {}, dataset.token),
-        h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
+        h("span", {}, extent(first)),
         date && h("span", {}, date),
         h("small", { title: names }, names),
       ),
     );
   }
 
+  /** Puts the picture into the card, without requesting it; `dataset` may have more ranges. */
+  private show(dataset: Dataset): void {
+    const { mounts } = this.site;
+    const adjust = this.site.adjust === true;
+    const initial = beginning(dataset);
+    const view = adjust ? withOneRange(dataset, initial) : initial;
+    // The middle of a series, as the first time point may be blank.
+    const shown = dataset.channels.find((channel) => isOn(view, channel));
+    const halfway = Math.floor((timeCount(dataset.channels) - 1) / 2);
+    const time = shown?.existing?.middle_time ?? halfway;
+    const layers = layersOf({ dataset, view: { ...view, time }, mounts, adjust }, "xy");
+    const made = picture(layers);
+    this.images = made?.images ?? [];
+    this.thumbnail.classList.toggle("misses", layers[0]?.mayMiss === true);
+    if (made) this.thumbnail.prepend(made.frame);
+  }
+
   /** Requests the picture, or gives up the request. */
   see(visible: boolean): void {
-    for (const { image, address } of this.picture?.images ?? []) {
+    if (visible && this.waits) return void this.measure();
+    for (const { image, address } of this.images) {
       if (visible && !image.hasAttribute("src")) image.src = address;
       if (!visible && !image.complete) image.removeAttribute("src");
     }
+  }
+
+  /** Requests the ranges of a mosaic, then its picture; in the server's ranges if that fails. */
+  private async measure(): Promise<void> {
+    this.waits = false;
+    const dataset = await loadDataset(this.dataset.token).catch(() => null);
+    this.show(dataset ?? this.dataset);
+    if (this.element.isConnected) this.see(true);
   }
 }
 
@@ -173,7 +186,7 @@ type Item = { top: number; height: number } & (
   { folder: string; count: number } | { dataset: Dataset; left: number; index: number }
 );
 
-/** What a person has chosen, which stays when the list is left and opened again. */
+/** A person's choices, which stay when the list is left and opened again. */
 interface Choice {
   words: string;
   order: string;
@@ -282,51 +295,56 @@ export class List {
     return found.sort(ORDERS[this.choice.order]?.compare);
   }
 
+  /** Says how many datasets there are and were found. */
+  private tellCount(found: number): void {
+    const all = this.site.datasets.length;
+    const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
+    const isAll = found === all;
+    this.count.textContent = isAll ? counted : `${found.toLocaleString("en")} of ${counted}`;
+    this.nothing.hidden = found > 0;
+    if (all) this.nothing.textContent = "No dataset has these words.";
+    else if (this.site.protected)
+      this.nothing.textContent = "No datasets are shown without a secret.";
+    else this.nothing.textContent = "No datasets are served.";
+  }
+
+  /** Datasets by their folders, which are sorted. */
+  private static byFolder(datasets: Dataset[]): [string, Dataset[]][] {
+    const groups = new Map<string, Dataset[]>();
+    for (const dataset of datasets) {
+      const folder = dataset.folder ?? "";
+      const group = groups.get(folder);
+      if (group) group.push(dataset);
+      else groups.set(folder, [dataset]);
+    }
+    return [...groups].sort(([a], [b]) => byName.compare(a, b));
+  }
+
   /** Computes where everything is. */
   private lay(): void {
     const datasets = this.found();
-    const all = this.site.datasets.length;
-    const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
-    this.count.textContent =
-      datasets.length === all ? counted : `${datasets.length.toLocaleString("en")} of ${counted}`;
-    this.nothing.hidden = datasets.length > 0;
-    this.nothing.textContent = all
-      ? "No dataset has these words."
-      : this.site.protected
-        ? "No datasets are shown without a secret."
-        : "No datasets are served.";
+    this.tellCount(datasets.length);
     this.width = this.shelf.clientWidth;
-    const columns = Math.max(
-      this.width < 420 ? 2 : 1,
-      Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)),
-    );
+    const least = this.width < 420 ? 2 : 1;
+    const columns = Math.max(least, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
     const side = Math.floor((this.width - GAP * (columns - 1)) / columns);
     const height = side + TEXT;
-    const groups = new Map<string, Dataset[]>();
-    for (const dataset of datasets) {
-      const group = groups.get(dataset.folder ?? "") ?? [];
-      group.push(dataset);
-      groups.set(dataset.folder ?? "", group);
-    }
-    const folders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? ""));
+    const hasFolders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? "")).size > 1;
     this.items = [];
-    let [top, index] = [0, 0];
-    for (const [folder, group] of [...groups].sort(([a], [b]) => byName.compare(a, b))) {
-      if (folders.size > 1) {
+    let top = 0;
+    let index = 0;
+    for (const [folder, group] of List.byFolder(datasets)) {
+      if (hasFolders) {
         this.items.push({ top, height: HEADING, folder, count: group.length });
         top += HEADING;
       }
       if (this.choice.closed.has(folder)) continue;
-      group.forEach((dataset, i) => {
+      for (const [i, dataset] of group.entries()) {
+        index += 1;
+        const left = (i % columns) * (side + GAP);
         const row = Math.floor(i / columns);
-        this.items.push({
-          top: top + row * (height + GAP),
-          height,
-          dataset,
-          left: (i % columns) * (side + GAP),
-          index: (index += 1),
-        });
-      });
+        this.items.push({ top: top + row * (height + GAP), height, dataset, left, index });
+      }
       top += Math.ceil(group.length / columns) * (height + GAP);
     }
     this.shelf.style.height = `${top}px`;

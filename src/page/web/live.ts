@@ -15,7 +15,7 @@ const GREETING = 400;
 /** How often datasets are asked for without a stream, and when a stream is tried again. */
 const POLL = 15_000;
 
-/** What has changed; null if it is not known. */
+/** The change that the server told; null if it is not known what changed. */
 type Told = { restarted: boolean; change: Change | null };
 type Message =
   { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
@@ -28,12 +28,12 @@ export class Live {
   private timer = 0;
   private beat = 0;
   private poll = 0;
-  /** Of the server, as its stream said. */
+  /** When the server started, by its stream. */
   private started: number | null = null;
 
   /**
-   * `changed` is called when datasets may have changed; `restarted` if the server answers again
-   * after it did not; `change` is what, null if anything.
+   * `changed` is called when datasets may have changed: `restarted` says whether the server answers
+   * again after a pause, and `change` which datasets, null if any may have.
    */
   constructor(private readonly changed: (restarted: boolean, change: Change | null) => void) {
     this.channel.onmessage = (event) => this.hear(event.data as Message);
@@ -57,7 +57,7 @@ export class Live {
     if (message.kind === "who" && this.leads) this.say({ kind: "leads", by: this.id });
     if (message.kind === "gone" && !this.leads) this.electAfter(GREETING);
     if (message.kind !== "leads") return;
-    // Of two pages that listen, one goes on.
+    // If two pages listen, one of them stops.
     if (this.leads && message.by > this.id) return this.say({ kind: "leads", by: this.id });
     if (this.leads) this.resign(false);
     this.electAfter(MAX_SILENCE);

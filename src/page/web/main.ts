@@ -14,7 +14,7 @@ const page = document.getElementById("page") as HTMLElement;
 const choice = firstChoice();
 const known = new Known();
 let shown: Viewer | List | null = null;
-/** What the page that is shown was made of. */
+/** The site that the shown page was made of. */
 let at: Site | null = null;
 
 function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTMLElement {
@@ -107,7 +107,7 @@ function follow(): void {
   new Live((restarted, change) => (last = last.then(() => changed(restarted, change))));
 }
 
-/** Does what may fail for lack of an answer, which can be tried again. */
+/** Does something that needs an answer of the server; if it fails, it can be tried again. */
 async function attempt(what: () => Promise<void>): Promise<void> {
   try {
     await what();

@@ -1,4 +1,4 @@
-// Names of labels: of one label, and of those whose name contains a text.
+// Names of labels, and labels whose names contain a text.
 
 import { addressOf, type Channel, type Dataset, sound } from "./data";
 
@@ -18,14 +18,15 @@ async function ask(
   query: Record<string, string>,
   signal: AbortSignal,
 ): Promise<Named[]> {
-  const address = `datasets/${addressOf(dataset)}/${channel.name}/labels.json?${new URLSearchParams(query)}`;
+  const labels = `datasets/${addressOf(dataset)}/${channel.name}/labels.json`;
+  const address = `${labels}?${new URLSearchParams(query)}`;
   const page = (await (await sound(await fetch(address, { signal }))).json()) as {
     labels: { id: string; name: string }[];
   };
   return page.labels.map(({ id, name }) => ({ channel, id, name }));
 }
 
-/** The names of labels by their ids, of those that have one. */
+/** The names of labels by their ids, without labels that have none. */
 export async function namesOf(
   dataset: Dataset,
   channel: Channel,

@@ -72,9 +72,18 @@ export const unused = (taken: Colour[], offered: Pure): Pure =>
 
 const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, magma, viridis };
 
-/** Red, green and blue, 0 to 255 each. */
-const partsOf = (code: Code): Parts =>
+/** Red, green and blue of a code, 0 to 255 each. */
+export const partsOf = (code: Code): Parts =>
   [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
+
+/** The nearest of the six colours to a colour of a file; grey if the file has none, or grey. */
+export function nearestPure(colour: string | null): Pure {
+  if (!/^#.{6}$/.test(colour ?? "")) return "";
+  const parts = partsOf(colour as Code);
+  const half = Math.max(...parts) / 2;
+  const bright = parts.map((part) => Number(part > half)).join();
+  return PURE.find((pure) => PARTS[pure].join() === bright && pure !== "") ?? "";
+}
 
 /** The code of red, green and blue. */
 export const codeOf = (parts: Parts): Code =>
@@ -103,10 +112,11 @@ export function paintName(colour: Colour, alone: boolean): string {
 
 const SHADES = [0, 32, 64, 96, 128, 160, 192, 224, 255];
 
-/** What a colour looks like, from black to white, for a style sheet. */
+/** A colour from black to white, for a style sheet. */
 export function gradient(colour: Colour): string {
   if (colour !== "" && !isMap(colour)) return `rgb(${paint(colour, 255).join()})`;
-  return `linear-gradient(90deg, ${SHADES.map((shade) => `rgb(${paint(colour, shade).join()})`).join()})`;
+  const stops = SHADES.map((shade) => `rgb(${paint(colour, shade).join()})`);
+  return `linear-gradient(90deg, ${stops.join()})`;
 }
 
 /** Colours at equal distances between which a shader draws straight lines, from 0 to 1. */

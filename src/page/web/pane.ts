@@ -10,12 +10,12 @@ import OpenSeadragon from "openseadragon";
 import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
-import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
-import { hasSlabs, layersOf, type Scene } from "./layers";
+import { at, AXES, AXIS_NAMES, clamp, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
+import { hasSlabs, type Layer, layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
 import { inWords, type Slab } from "./slab";
 import { Stack } from "./stack";
-import { fitting, inSight, LEAST_PIXELS, MAX_ZOOM, stepped } from "./view";
+import { drawable, fitting, LEAST_PIXELS, MAX_ZOOM, stepped, type View } from "./view";
 
 /** Events of a pane. */
 export interface PaneEvents {
@@ -27,7 +27,7 @@ export interface PaneEvents {
   failed(error: unknown): void;
 }
 
-/** Missing from the library's declarations. */
+/** Limits of the zoom, which are missing from the library's declarations. */
 type Limited = OpenSeadragon.Viewport & { minZoomLevel: number; maxZoomLevel: number };
 
 export class Pane {
@@ -37,7 +37,7 @@ export class Pane {
   private readonly box = h("div", { className: "canvas" });
   /** The pattern behind the volume, seen where data is missing. */
   private readonly ground = h("div", { className: "ground", hidden: true });
-  /** What is drawn of many slices. */
+  /** The mark that says which slab is drawn. */
   private readonly mark = h("span", { className: "slab", hidden: true });
   /** Says that tiles with losses are shown. */
   private readonly lossy = h("span", { className: "preview", role: "status" }, "preview");
@@ -47,7 +47,7 @@ export class Pane {
   private told = { centre: new OpenSeadragon.Point(), ratio: 0 };
   /** The size of the library's window when it was last moved to the view. */
   private sized = new OpenSeadragon.Point();
-  /** In the pane, in CSS pixels. */
+  /** The position of the cursor in the pane, in CSS pixels. */
   private cursor: OpenSeadragon.Point | null = null;
   private gone = false;
 
@@ -117,7 +117,8 @@ export class Pane {
       this.follow(); // back to the limits of the view, if it is past the volume's edge
       this.stack.fetchAhead();
     });
-    viewer.addHandler("canvas-key", (event) => (event.preventDefaultAction = true)); // keys.ts handles keys
+    // keys.ts handles keys.
+    viewer.addHandler("canvas-key", (event) => (event.preventDefaultAction = true));
     viewer.addHandler("canvas-scroll", (event) => this.scroll(event));
     viewer.addHandler("canvas-click", (event) => {
       if (!event.quick) return;
@@ -178,7 +179,7 @@ export class Pane {
 
   /** The zoom that shows the whole plane of a scene. */
   fitOf(scene: Scene): number {
-    const channels = inSight(scene.dataset, scene.view);
+    const channels = drawable(scene.dataset, scene.view);
     const [channel] = channels;
     return channel
       ? fitting(new Grid(channel, this.plane, endOf(channels)), this.size.width, this.size.height)
@@ -192,33 +193,35 @@ export class Pane {
 
   /** Shows a scene; a pane that leads, because the user moves in it, is already there. */
   show(scene: Scene, leads: boolean): void {
-    const slice = (one: Scene) => Math.floor(at(one.view.at, AXES[this.plane].slice));
-    const later = this.scene ? scene.view.time - this.scene.view.time : 0;
+    const before = this.scene?.view;
+    const { view } = scene;
+    const steps = before ? this.sliceOf(view) - this.sliceOf(before) : 0;
+    const moments = before ? view.time - before.time : 0;
     // After the last time point comes the first.
-    const direction = later
-      ? scene.view.time === 0
-        ? 1
-        : Math.sign(later)
-      : this.scene
-        ? Math.sign(slice(scene) - slice(this.scene))
-        : 0;
+    const isWrapped = moments < 0 && view.time === 0;
+    const direction = isWrapped ? 1 : Math.sign(moments || steps);
     this.scene = scene;
     const layers = layersOf(scene, this.plane);
-    const channels = inSight(scene.dataset, scene.view);
+    const channels = drawable(scene.dataset, view);
     const [first] = channels;
-    this.grid = layers[0]?.grid ?? (first ? new Grid(first, this.plane, endOf(channels)) : null);
+    const grid = first && new Grid(first, this.plane, endOf(channels));
+    this.grid = layers[0]?.grid ?? grid ?? null;
     if (!leads) this.follow();
     showScale(this.scale, first, this.plane, this.zoom());
-    this.stack.show(layers, direction, (by) => {
-      // No slice and no time point has a negative number.
-      if ((later ? scene.view.time : slice(scene)) + by < 0) return [];
-      if (later)
-        return layersOf(
-          { ...scene, view: { ...scene.view, time: scene.view.time + by } },
-          this.plane,
-        );
-      return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
-    });
+    this.stack.show(layers, direction, (by) => this.layersAhead(scene, by, moments !== 0));
+  }
+
+  private sliceOf(view: View): number {
+    return Math.floor(at(view.at, AXES[this.plane].slice));
+  }
+
+  /** The layers of another slice or time point of a scene; none before the first. */
+  private layersAhead(scene: Scene, by: number, inTime: boolean): Layer[] {
+    const { view } = scene;
+    const here = inTime ? view.time : this.sliceOf(view);
+    if (here + by < 0) return [];
+    const moved = inTime ? { ...view, time: view.time + by } : stepped(view, this.plane, by);
+    return layersOf({ ...scene, view: moved }, this.plane);
   }
 
   /** Puts the pattern of missing data behind the volume. */
@@ -232,18 +235,12 @@ export class Pane {
       new OpenSeadragon.Point(1, grid.height / grid.width),
       true,
     );
-    const [left, top, right, bottom] = [first.x, first.y, last.x, last.y].map(Math.round) as [
-      number,
-      number,
-      number,
-      number,
-    ];
-    Object.assign(ground.style, {
-      left: `${left}px`,
-      top: `${top}px`,
-      width: `${right - left}px`,
-      height: `${bottom - top}px`,
-    });
+    const left = Math.round(first.x);
+    const top = Math.round(first.y);
+    ground.style.left = `${left}px`;
+    ground.style.top = `${top}px`;
+    ground.style.width = `${Math.round(last.x) - left}px`;
+    ground.style.height = `${Math.round(last.y) - top}px`;
   }
 
   /** Moves the viewport to the view. */
@@ -290,7 +287,7 @@ export class Pane {
     // The library reports every change one frame later, including those made by `follow`.
     if (!grid || !scene) return;
     const { viewport } = this.viewer;
-    // What the library does when its window gets another size is no movement.
+    // A movement that the library makes because its window got another size does not count.
     if (!this.sized.equals(viewport.getContainerSize())) return this.follow();
     if (this.isAt(this.told.centre, this.told.ratio, true)) return;
     const centre = viewport.getCenter(true);
@@ -338,12 +335,12 @@ export class Pane {
     const { grid, scene } = this;
     if (!grid || !scene) return null;
     const slab = hasSlabs(channel) && scene.adjust ? scene.view.slab : null;
-    const own = new Grid(channel, this.plane, endOf(inSight(scene.dataset, scene.view)), slab);
+    const own = new Grid(channel, this.plane, endOf(drawable(scene.dataset, scene.view)), slab);
     const level = own.best(this.zoom() * window.devicePixelRatio);
     const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
     const shown = this.viewer.viewport.getBounds(true);
     const pixel = (units: number, begin: number, size: number, most: number) =>
-      Math.min(Math.max(Math.round((units * grid.width - begin) / size), 0), most);
+      clamp(Math.round((units * grid.width - begin) / size), 0, most);
     const box: [number, number, number, number] = [
       pixel(shown.x, own.left, width, columns),
       pixel(shown.y, own.top, height, rows),
@@ -352,6 +349,15 @@ export class Pane {
     ];
     if (box[0] >= box[2] || box[1] >= box[3]) return null;
     return { level, slice: own.slices(level, scene.view.at, scene.dataset.offset), box };
+  }
+
+  /** The points at two opposite corners of the pane, in the slice that is shown. */
+  corners(): [Triple, Triple] | null {
+    const drawn = this.drawn();
+    if (!drawn || !this.scene) return null;
+    const { at: point } = this.scene.view;
+    const { x, y, width, height } = drawn.part;
+    return [drawn.grid.point(x, y, point), drawn.grid.point(x + width, y + height, point)];
   }
 
   /** The grid that is drawn, and the part of it in sight, in units. */
@@ -368,10 +374,7 @@ export class Pane {
     return this.stack.layers.find((layer) => layer.grid.slab)?.grid.slab ?? null;
   }
 
-  /**
-   * Says of a slab what is drawn: how many slices, and whether at a coarser level than the screen
-   * shows.
-   */
+  /** Says how many slices of a slab are drawn, and whether from a coarser level than usual. */
   private tellSlab(): void {
     const { slab } = this;
     this.mark.hidden = !slab;
@@ -390,7 +393,7 @@ export class Pane {
     return this.box.querySelector("canvas");
   }
 
-  /** The point of the volume at a position in the pane, in CSS pixels; and back. */
+  /** The point of the volume at a position in the pane, in CSS pixels. */
   pointAtPixel(x: number, y: number): Triple {
     return this.pointAt(new OpenSeadragon.Point(x, y));
   }

@@ -4,15 +4,24 @@
 // interrupted.
 
 import { beside, ranged, solo, switched } from "./channels";
-import { baseWindow, type Channel, companions, type Dataset, isMeasured } from "./data";
+import { baseWindow, type Channel, type Dataset, isMeasured, labelOf } from "./data";
 import { h, iconButton } from "./dom";
 import { type Colour, DIVERGING, gradient, isCode, MAPS, nameOfColour, PURE } from "./paint";
-import { SightList, type Seen } from "./sight";
+import { SightList, type SeenLabels } from "./sight";
 import { breakable, wordFilter } from "./text";
-import { imagesOn, inSight, isLabel, isOn, type Shown, type View } from "./view";
+import {
+  drawable,
+  imagesOn,
+  isLabel,
+  type Shown,
+  shownOf,
+  type View,
+  withLabelToggled,
+  withShown,
+} from "./view";
 import { onlyValue, WindowControl } from "./window";
 
-/** What the panel asks for. */
+/** Requests of the panel. */
 export interface PanelEvents {
   change(to: (view: View) => View): void;
   /** The range of what is visible of a channel. */
@@ -21,13 +30,13 @@ export interface PanelEvents {
   elsewhere(): void;
   /** A label was typed that is to be looked for. */
   find(channel: Channel, id: string): void;
-  /** The labels in sight of a channel, those with most voxels first, and how many there are. */
-  seen(channel: Channel, signal: AbortSignal): Promise<{ seen: Seen[]; count: number }>;
+  /** The labels in sight of a channel, with most voxels first, and how many there are. */
+  seen(channel: Channel, signal: AbortSignal): Promise<SeenLabels>;
 }
 
-/** So many channels have a field that finds them by words. */
+/** Panels with at least this many channels have a field that finds channels by words. */
 const MANY = 8;
-/** What "any colour" begins with. */
+/** The first value of "any colour". */
 const ORANGE = "#ff8800";
 
 /** The range with zero in its middle, if there are values on both sides of zero. */
@@ -65,6 +74,7 @@ export class Panel {
     this.ties,
     this.list,
   );
+  /** The state that the list was built for. */
   private built = "";
   private now: { dataset: Dataset; view: View } | null = null;
   private windows = new Map<string, WindowControl>();
@@ -89,17 +99,11 @@ export class Panel {
     this.beside.hidden = dataset.channels.length < 2;
     this.oneRange.checked = view.oneRange;
     this.ties.hidden = !this.adjust || imagesOn(dataset, view).length < 2;
-    const on = dataset.channels.map((channel) => [
-      isOn(view, channel),
-      view.shown[channel.name]?.colour,
-      view.shown[channel.name]?.selected,
-      view.shown[channel.name]?.shuffle,
-      view.shown[channel.name]?.outlines,
-    ]);
-    const state = JSON.stringify([
-      dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]),
-      on,
-    ]);
+    const rows = dataset.channels.map((channel) => {
+      const { on, colour, selected, shuffle, outlines } = shownOf(view, channel);
+      return [channel.window, channel.histogram?.hi, on, colour, selected, shuffle, outlines];
+    });
+    const state = JSON.stringify(rows);
     if (state !== this.built) {
       this.built = state;
       this.windows = new Map();
@@ -121,7 +125,7 @@ export class Panel {
     return dataset.channels.filter(({ name, label }) => hasWords(`${name} ${label ?? ""}`));
   }
 
-  /** Shows the next channel alone, or at -1 the previous, of those that are found. */
+  /** Shows the next of the found channels alone, or at -1 the previous. */
   next(by: number): void {
     const { dataset } = this.now ?? {};
     if (dataset) this.events.change((view) => beside(dataset, view, by, this.found(dataset)));
@@ -130,61 +134,53 @@ export class Panel {
   private tieRanges(): void {
     const { dataset } = this.now ?? {};
     const oneRange = this.oneRange.checked;
-    if (dataset)
-      this.events.change((view) =>
-        ranged(dataset, { ...view, oneRange }, imagesOn(dataset, view)[0] ?? null, {}),
-      );
+    if (!dataset) return;
+    this.events.change((view) => {
+      const lead = imagesOn(dataset, view)[0] ?? null;
+      return ranged(dataset, { ...view, oneRange }, lead, {});
+    });
   }
 
   private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
     const found = this.found(dataset);
-    const rows = (channels: Channel[]) =>
-      channels
-        .filter((channel) => found.includes(channel))
-        .map((channel) => this.row(dataset, view, channel));
-    const together = inSight(dataset, view);
+    const rows = (channels: Channel[]) => {
+      const shown = channels.filter((channel) => found.includes(channel));
+      return shown.map((channel) => this.row(dataset, view, channel));
+    };
+    const together = drawable(dataset, view);
     const [first] = together;
     const others = dataset.channels.filter((channel) => !together.includes(channel));
     const elsewhere = others.filter((channel) => first?.space !== channel.space);
     const apart = others.filter((channel) => !elsewhere.includes(channel));
-    this.list.replaceChildren(
-      ...rows(together),
-      ...(apart.length ? [h("h2", {}, "Different size"), h("p", {}, "Shown on their own.")] : []),
-      ...rows(apart),
-      ...(first && elsewhere.length ? this.elsewhere(first) : []),
-      ...(this.inSpace && first?.transform && dataset.channels.length > 1
-        ? [
-            h(
-              "button",
-              { type: "button", onclick: () => this.events.elsewhere() },
-              "All in Neuroglancer",
-            ),
-          ]
-        : []),
-      ...rows(elsewhere),
-      found.length ? "" : h("p", { className: "reason" }, "No channel has these words."),
-    );
+    const parts: (Node | string)[] = rows(together);
+    if (apart.length) parts.push(h("h2", {}, "Different size"), h("p", {}, "Shown on their own."));
+    parts.push(...rows(apart));
+    if (first && elsewhere.length) parts.push(...this.elsewhere(first));
+    if (this.inSpace && first?.transform && dataset.channels.length > 1) {
+      const onclick = () => this.events.elsewhere();
+      parts.push(h("button", { type: "button", onclick }, "All in Neuroglancer"));
+    }
+    parts.push(...rows(elsewhere));
+    if (!found.length) parts.push(h("p", { className: "reason" }, "No channel has these words."));
+    this.list.replaceChildren(...parts);
     if (focused) document.getElementById(focused)?.focus();
   }
 
   private set(channel: Channel, part: Partial<Shown>): void {
-    this.events.change((view) => {
-      const before = view.shown[channel.name] as Shown;
-      return { ...view, shown: { ...view.shown, [channel.name]: { ...before, ...part } } };
-    });
+    this.events.change((view) => withShown(view, channel, part));
   }
 
-  /** Sets a range or an exponent; while a handle moves, the tiles stay those of before. */
+  /** Sets a range or an exponent; while a handle moves, the tiles stay as they were before. */
   private stretch(dataset: Dataset, channel: Channel, part: Partial<Shown>, moves: boolean): void {
     this.events.change((view) => {
-      const before = view.shown[channel.name] as Shown;
+      const before = shownOf(view, channel);
       const held = moves ? (before.held ?? { window: before.window, gamma: before.gamma }) : null;
       return ranged(dataset, view, channel, { ...part, held });
     });
   }
 
-  /** Why channels are not laid over the first, and what shows them together. */
+  /** Says why channels are not drawn over the first, and what shows them together. */
   private elsewhere(first: Channel): HTMLElement[] {
     const all = this.inSpace ? " Neuroglancer shows all in one space." : "";
     return [
@@ -192,59 +188,51 @@ export class Panel {
       h(
         "p",
         {},
-        `Slices are those of stored voxels, which lie askew to those of ${first.label ?? first.name}.${all}`,
+        `Slices are those of stored voxels, which lie askew to those of ${labelOf(first)}.${all}`,
       ),
     ];
   }
 
   private row(dataset: Dataset, view: View, channel: Channel): HTMLElement {
-    const shown = view.shown[channel.name] as Shown;
-    const onchange = () => this.events.change((now) => switched(dataset, now, channel));
-    const single =
-      shown.on && companions(dataset, channel).length === 1 && dataset.channels.length === 1;
+    const shown = shownOf(view, channel);
+    const label = labelOf(channel);
+    const placement = channel.transform?.in_words;
+    return h(
+      "fieldset",
+      { className: "channel", "data-channel": channel.name, "aria-label": label },
+      this.switch(dataset, channel, shown),
+      placement && h("p", { className: "reason" }, placement),
+      ...(shown.on
+        ? this.controls(dataset, channel, shown, imagesOn(dataset, view).length < 2)
+        : []),
+    );
+  }
+
+  /** The name of a channel with a box that shows and hides it. */
+  private switch(dataset: Dataset, channel: Channel, shown: Shown): HTMLElement {
+    const { name, dtype } = channel;
+    const label = labelOf(channel);
+    const isSingle = dataset.channels.length === 1;
     // With alt, a click shows the channel alone.
     const onclick = (event: MouseEvent) => {
       if (!event.altKey) return;
       event.preventDefault();
       this.events.change((now) => solo(dataset, now, channel));
     };
-    const name = h(
-      "label",
-      {
-        className: "switch",
-        title:
-          dataset.channels.length > 1
-            ? `${channel.label ?? channel.name}: alt-click shows it alone, or brings the others back`
-            : "",
-        onclick,
-      },
-      h("input", {
-        type: "checkbox",
-        id: `on-${channel.name}`,
-        checked: shown.on,
-        disabled: single,
-        onchange,
-      }),
-      h("span", {}, ...breakable(channel.label ?? channel.name)),
-      h(
-        "small",
-        {},
-        channel.label && channel.label !== channel.name
-          ? `${channel.name} · ${channel.dtype}`
-          : channel.dtype,
-      ),
-    );
-    const alone = imagesOn(dataset, view).length < 2;
-    const said = channel.transform?.in_words;
-    const more = [
-      ...(said ? [h("p", { className: "reason" }, said)] : []),
-      ...(shown.on ? this.controls(dataset, channel, shown, alone) : []),
-    ];
+    const box = h("input", {
+      type: "checkbox",
+      id: `on-${name}`,
+      checked: shown.on,
+      disabled: isSingle && shown.on,
+      onchange: () => this.events.change((now) => switched(dataset, now, channel)),
+    });
+    const title = isSingle ? "" : `${label}: alt-click shows it alone, or brings the others back`;
     return h(
-      "fieldset",
-      { className: "channel", "data-channel": channel.name } as never,
-      name,
-      ...more,
+      "label",
+      { className: "switch", title, onclick },
+      box,
+      h("span", {}, ...breakable(label)),
+      h("small", {}, label === name ? dtype : `${name} · ${dtype}`),
     );
   }
 
@@ -255,11 +243,9 @@ export class Panel {
     alone: boolean,
   ): HTMLElement[] {
     if (channel.kind === "labels") {
-      const because = channel.labels_because
-        ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)]
-        : [];
+      const because = channel.labels_because;
       return [
-        ...because,
+        ...(because ? [h("p", { className: "reason" }, `labels, because ${because}`)] : []),
         this.opacity(channel, shown),
         this.look(channel, shown),
         ...this.selection(channel, shown),
@@ -271,7 +257,7 @@ export class Panel {
     return isMeasured(channel) ? [colours, this.window(dataset, channel)] : [colours];
   }
 
-  /** The colours of a channel, with maps if it is alone. */
+  /** The colours of a channel, also with maps. */
   private colours(channel: Channel, shown: Shown, maps: boolean): HTMLElement {
     const swatch = (colour: Colour) => {
       const label = h(
@@ -293,7 +279,11 @@ export class Panel {
     const all: Colour[] = maps ? [...PURE, ...MAPS] : PURE;
     const swatches = h(
       "div",
-      { className: "swatches", role: "radiogroup", "aria-label": "Colour" },
+      {
+        className: "swatches",
+        role: "radiogroup",
+        "aria-label": `Colour of ${labelOf(channel)}`,
+      },
       ...all.map(swatch),
     );
     if (this.adjust) swatches.append(this.anyColour(channel, shown));
@@ -301,7 +291,7 @@ export class Panel {
   }
 
   private anyColour(channel: Channel, { colour }: Shown): HTMLElement {
-    const says = `Any colour of ${channel.label ?? channel.name}`;
+    const says = `Any colour of ${labelOf(channel)}`;
     const field = h("input", {
       type: "color",
       id: `colour-${channel.name}-any`,
@@ -382,19 +372,13 @@ export class Panel {
   }
 
   private sight(channel: Channel): HTMLElement {
-    const list =
-      this.sights.get(channel.name) ??
-      new SightList(
-        (signal) => this.events.seen(channel, signal),
-        (id) =>
-          this.events.change((view) => {
-            const before = view.shown[channel.name] as Shown;
-            const selected =
-              before.selected?.id === id ? null : { id, alone: before.selected?.alone ?? false };
-            return { ...view, shown: { ...view.shown, [channel.name]: { ...before, selected } } };
-          }),
-      );
-    this.sights.set(channel.name, list);
+    let list = this.sights.get(channel.name);
+    if (!list) {
+      const choose = (id: string) =>
+        this.events.change((view) => withLabelToggled(view, channel, id));
+      list = new SightList((signal) => this.events.seen(channel, signal), choose);
+      this.sights.set(channel.name, list);
+    }
     return list.element;
   }
 
@@ -429,7 +413,7 @@ export class Panel {
     if (only !== null && !dataset.live)
       return h("p", { className: "reason" }, `all voxels are ${only}`);
     if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
-    // What is written next may have other values.
+    // The values that are written next may be other ones.
     const control = new WindowControl(
       only === null ? channel : { ...channel, histogram: null, central_histogram: null },
       this.spanned.has(channel.name),

@@ -1,32 +1,48 @@
 // The view as a picture: the tiles drawn again at the screen's or the full resolution, a scale bar,
 // the measured line, a caption, and the caption and the link as text inside the PNG.
 
-import type { Channel } from "./data";
-import { h } from "./dom";
-import { type Grid, type Rectangle, TILE } from "./geometry";
+import { type Channel, sum } from "./data";
+import { clamp, type Grid, type Rectangle, TILE } from "./geometry";
 import type { Layer } from "./layers";
-import { bar, barOf } from "./scale";
-import { draw } from "./tiles";
+import { type Code, partsOf } from "./paint";
+import { withTexts } from "./png";
+import { typedBar, roundBar } from "./scale";
+import { draw, type Position } from "./tiles";
 
 /** Tiles requested at once. */
 const AT_ONCE = 6;
 /** The pixels between planes that are drawn side by side, at factor 1. */
 const GAP = 4;
 
-/** A plane to draw: what lies where on the picture is `part`, at so many pixels per unit. */
+/** A place in a plane, in units of its grid, or on a picture, in pixels. */
+interface Point {
+  x: number;
+  y: number;
+}
+
+/** A measured line in units of the grid, and its length in words. */
+export interface DrawnLine {
+  from: Point;
+  to: Point;
+  says: string;
+}
+
+/** A plane to draw on a picture. */
 export interface Plane {
   grid: Grid;
   layers: Layer[];
+  /** The part of the plane that is drawn, in units of the grid. */
   part: Rectangle;
-  /** Of the picture. */
+  /** Where the part is drawn, in pixels of the picture. */
   left: number;
   top: number;
   width: number;
   height: number;
+  /** Pixels of the picture per unit. */
   scale: number;
+  /** The channel whose voxel size the scale bar uses. */
   channel: Channel | undefined;
-  /** The measured line, in units, and its length. */
-  line: { from: { x: number; y: number }; to: { x: number; y: number }; says: string } | null;
+  line: DrawnLine | null;
 }
 
 /** A picture that can be made. */
@@ -35,28 +51,27 @@ export interface Choice {
   width: number;
   height: number;
   planes: Plane[];
-  /** What parts of it are, and where these begin. */
+  /** The titles of its parts, and where the parts begin. */
   titles: { says: string; left: number }[];
 }
 
 /** How the scale bar is drawn. */
 export interface BarLook {
-  /** As typed; empty for a round length. */
+  /** The length as it was typed; empty for a round length. */
   length: string;
   place: "bottom left" | "bottom right" | "top left" | "top right";
-  /** `#rrggbb`. */
-  colour: string;
+  colour: Code;
 }
 
-/** What is drawn beside the tiles. */
+/** The scale bar, line and caption beside the tiles. */
 export interface Extras {
   bar: BarLook | null;
   line: boolean;
-  /** Below the picture; empty for none. */
+  /** The text below the picture; empty for none. */
   caption: string;
 }
 
-/** A picture so many times as large. */
+/** A picture enlarged by a factor. */
 export const enlarged = (choice: Choice, factor: number): Choice => ({
   ...choice,
   width: choice.width * factor,
@@ -86,124 +101,153 @@ export function sideBySide(choices: [string, Choice][]): Choice {
   };
 }
 
-/** Draws the tiles of a plane. */
+/** Calls a function that draws with all drawing confined to the place of a plane. */
+async function clipped(
+  context: CanvasRenderingContext2D,
+  { left, top, width, height }: Plane,
+  drawing: () => void | Promise<void>,
+): Promise<void> {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  await drawing();
+  context.restore();
+}
+
+/** Where a point of a plane lies on the picture. */
+const onPicture = ({ part, left, top, scale }: Plane, { x, y }: Point): Point => ({
+  x: left + (x - part.x) * scale,
+  y: top + (y - part.y) * scale,
+});
+
+/** The pixel of the picture nearest to a point of a plane; halves round as on the screen. */
+function pixelAt(plane: Plane, point: Point): Point {
+  const { x, y } = onPicture(plane, point);
+  return { x: Math.floor(x + 0.501), y: Math.floor(y + 0.501) };
+}
+
+/** Draws the layers of a plane. */
 async function drawPlane(
   context: CanvasRenderingContext2D,
   plane: Plane,
   signal: AbortSignal,
 ): Promise<void> {
-  const { layers, part, left, top, width, height, scale } = plane;
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
+  const { layers, grid, scale } = plane;
   context.imageSmoothingEnabled = scale < 0.99;
-  // Where data is missing, the picture is transparent.
-  if (layers.some((layer) => layer.mayMiss))
-    context.clearRect(
-      left - part.x * scale,
-      top - part.y * scale,
-      plane.grid.width * scale,
-      plane.grid.height * scale,
-    );
-  for (const [index, layer] of layers.entries()) {
-    const level = layer.grid.best(scale);
-    const first = layer.grid.tileAt(level, part.x, part.y);
-    const last = layer.grid.tileAt(level, part.x + part.width, part.y + part.height);
-    const tiles = [];
-    for (let row = first.row; row <= last.row; row += 1)
-      for (let column = first.column; column <= last.column; column += 1)
-        tiles.push({ level, row, column });
-    while (tiles.length) {
-      const now = tiles.splice(0, AT_ONCE);
-      const drawn = await Promise.all(
-        now.map((tile) => draw(layer.address(level, tile.row, tile.column), layer, tile, signal)),
-      );
-      context.globalAlpha = layer.opacity;
-      context.globalCompositeOperation = index > 0 && layer.adds ? "lighter" : "source-over";
-      now.forEach((tile, i) => {
-        const inside = layer.grid.inside(level, tile.column, tile.row);
-        const place = layer.grid.bounds(level, tile.column, tile.row);
-        const x = (units: number) => left + Math.floor((units - part.x) * scale + 0.501);
-        const y = (units: number) => top + Math.floor((units - part.y) * scale + 0.501);
-        const [x0, y0, x1, y1] = [
-          x(place.x),
-          y(place.y),
-          x(place.x + place.width),
-          y(place.y + place.height),
-        ];
-        const tileCanvas = drawn[i]?.canvas;
-        if (tileCanvas)
-          context.drawImage(
-            tileCanvas,
-            0,
-            0,
-            Math.min(TILE, inside.width),
-            Math.min(TILE, inside.height),
-            x0,
-            y0,
-            Math.max(1, x1 - x0),
-            Math.max(1, y1 - y0),
-          );
-      });
-    }
+  if (layers.some((layer) => layer.mayMiss)) {
+    // Where data is missing, the picture is transparent.
+    const { x, y } = onPicture(plane, { x: 0, y: 0 });
+    context.clearRect(x, y, grid.width * scale, grid.height * scale);
   }
-  context.restore();
+  for (const [index, layer] of layers.entries()) {
+    context.globalAlpha = layer.opacity;
+    context.globalCompositeOperation = index > 0 && layer.adds ? "lighter" : "source-over";
+    await drawLayer(context, plane, layer, signal);
+  }
 }
 
-/** The side of letters on a picture. */
-const sizeOf = ({ width }: Choice): number => Math.max(11, Math.min(48, Math.round(width / 70)));
+/** Draws the tiles of a layer, some of them at once. */
+async function drawLayer(
+  context: CanvasRenderingContext2D,
+  plane: Plane,
+  layer: Layer,
+  signal: AbortSignal,
+): Promise<void> {
+  const { grid } = layer;
+  const { x, y, width, height } = plane.part;
+  const level = grid.best(plane.scale);
+  const first = grid.tileAt(level, x, y);
+  const last = grid.tileAt(level, x + width, y + height);
+  const tiles: Position[] = [];
+  for (let row = first.row; row <= last.row; row += 1) {
+    for (let column = first.column; column <= last.column; column += 1) {
+      tiles.push({ level, row, column });
+    }
+  }
+  for (let done = 0; done < tiles.length; done += AT_ONCE) {
+    const now = tiles.slice(done, done + AT_ONCE);
+    const fetched = now.map((tile) =>
+      draw(layer.address(level, tile.row, tile.column), layer, tile, signal),
+    );
+    for (const [i, tile] of (await Promise.all(fetched)).entries()) {
+      drawTile(context, plane, grid, now[i] as Position, tile.canvas);
+    }
+  }
+}
 
-/** Text or a line that is seen on any ground: drawn in a colour, with an edge of black or white. */
-function edged(context: CanvasRenderingContext2D, colour: string, width: number): void {
-  const light = [1, 3, 5].reduce((sum, at) => sum + parseInt(colour.slice(at, at + 2), 16), 0);
+/** Draws the part of a tile that lies inside the volume. */
+function drawTile(
+  context: CanvasRenderingContext2D,
+  plane: Plane,
+  grid: Grid,
+  { level, row, column }: Position,
+  canvas: HTMLCanvasElement,
+): void {
+  const inside = grid.inside(level, column, row);
+  const wide = Math.min(TILE, inside.width);
+  const high = Math.min(TILE, inside.height);
+  const { x, y, width, height } = grid.bounds(level, column, row);
+  const from = pixelAt(plane, { x, y });
+  const to = pixelAt(plane, { x: x + width, y: y + height });
+  const drawnWidth = Math.max(1, to.x - from.x);
+  const drawnHeight = Math.max(1, to.y - from.y);
+  context.drawImage(canvas, 0, 0, wide, high, from.x, from.y, drawnWidth, drawnHeight);
+}
+
+/** The height of letters on a picture, in pixels. */
+const letterHeight = ({ width }: Choice): number => clamp(Math.round(width / 70), 11, 48);
+
+const fontOf = (height: number): string => `${height}px system-ui, sans-serif`;
+
+/** Draws what follows in a colour with an edge of black or white, so that it shows anywhere. */
+function edged(context: CanvasRenderingContext2D, colour: Code, width: number): void {
+  const isLight = sum(partsOf(colour)) > 380;
   context.fillStyle = colour;
-  context.strokeStyle = light > 380 ? "#000" : "#fff";
+  context.strokeStyle = isLight ? "#000" : "#fff";
   context.lineWidth = width;
   context.lineJoin = "round";
 }
 
+function edgedText(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  context.strokeText(text, x, y);
+  context.fillText(text, x, y);
+}
+
+/** Draws the scale bar of a plane in one of its corners, with its length over or under it. */
 function drawBar(
   context: CanvasRenderingContext2D,
-  { channel, grid, scale, left, top, width, height }: Plane,
+  plane: Plane,
   size: number,
   look: BarLook,
 ): void {
-  const found = look.length
-    ? barOf(channel, grid.plane, scale, look.length)
-    : bar(channel, grid.plane, scale, Math.max(width / 5, 40));
-  if (!found) return;
+  const { channel, grid, scale, left, top, width, height } = plane;
+  const bar = look.length
+    ? typedBar(channel, grid.plane, scale, look.length)
+    : roundBar(channel, grid.plane, scale, Math.max(width / 5, 40));
+  if (!bar) return;
+  const long = Math.max(1, Math.round(bar.pixels));
   const thick = Math.max(2, Math.round(size / 5));
-  const [pixels, above] = [Math.max(1, Math.round(found.pixels)), look.place.startsWith("top")];
-  const x = look.place.endsWith("left") ? left + size : left + width - size - pixels;
-  const y = above ? top + size : top + height - size - thick;
+  const isAbove = look.place.startsWith("top");
+  const isLeft = look.place.endsWith("left");
+  const x = isLeft ? left + size : left + width - size - long;
+  const y = isAbove ? top + size : top + height - size - thick;
   edged(context, look.colour, thick / 2);
-  context.strokeRect(x, y, pixels, thick);
-  context.fillRect(x, y, pixels, thick);
-  context.font = `${size}px system-ui, sans-serif`;
+  context.strokeRect(x, y, long, thick);
+  context.fillRect(x, y, long, thick);
+  context.font = fontOf(size);
   context.textAlign = "center";
-  const place = [x + pixels / 2, above ? y + thick + size * 1.1 : y - size / 3] as const;
-  context.strokeText(found.says, ...place);
-  context.fillText(found.says, ...place);
+  edgedText(context, bar.says, x + long / 2, isAbove ? y + thick + size * 1.1 : y - size / 3);
   context.textAlign = "start";
 }
 
-const LINE = "#ffe066";
+const LINE: Code = "#ffe066";
 
-function drawLine(
-  context: CanvasRenderingContext2D,
-  { line, part, scale, left, top, width, height }: Plane,
-  size: number,
-): void {
-  if (!line) return;
-  const [from, to] = [line.from, line.to].map(({ x, y }) => ({
-    x: left + (x - part.x) * scale,
-    y: top + (y - part.y) * scale,
-  })) as [{ x: number; y: number }, { x: number; y: number }];
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
+/** Draws the measured line of a plane with its length at the end. */
+function drawLine(context: CanvasRenderingContext2D, plane: Plane, size: number): void {
+  if (!plane.line) return;
+  const from = onPicture(plane, plane.line.from);
+  const to = onPicture(plane, plane.line.to);
   context.strokeStyle = LINE;
   context.lineWidth = Math.max(2, size / 7);
   context.beginPath();
@@ -211,22 +255,28 @@ function drawLine(
   context.lineTo(to.x, to.y);
   context.stroke();
   edged(context, LINE, size / 6);
-  context.font = `${size}px system-ui, sans-serif`;
-  context.strokeText(line.says, to.x + size / 2, to.y - size / 3);
-  context.fillText(line.says, to.x + size / 2, to.y - size / 3);
-  context.restore();
+  context.font = fontOf(size);
+  edgedText(context, plane.line.says, to.x + size / 2, to.y - size / 3);
 }
 
-/** Lines that fit a width. */
-function wrapped(context: CanvasRenderingContext2D, text: string, width: number): string[] {
-  return text.split(" · ").reduce<string[]>((lines, part) => {
-    const longer = lines.length ? `${lines.at(-1)} · ${part}` : part;
-    return lines.length && context.measureText(longer).width <= width
-      ? [...lines.slice(0, -1), longer]
-      : [...lines, part];
-  }, []);
+/** The parts of a caption, which are separated by dots, in lines that fit a width. */
+function wrapped(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
+  const [first = "", ...others] = caption.split(" · ");
+  const lines: string[] = [];
+  let line = first;
+  for (const part of others) {
+    const longer = `${line} · ${part}`;
+    if (context.measureText(longer).width <= width) {
+      line = longer;
+    } else {
+      lines.push(line);
+      line = part;
+    }
+  }
+  return [...lines, line];
 }
 
+/** Draws a picture with what was chosen beside its tiles. */
 async function render(
   choice: Choice,
   extras: Extras,
@@ -234,24 +284,23 @@ async function render(
 ): Promise<HTMLCanvasElement> {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  const size = sizeOf(choice);
-  context.font = `${size}px system-ui, sans-serif`;
+  const size = letterHeight(choice);
+  context.font = fontOf(size);
   const lines = extras.caption ? wrapped(context, extras.caption, choice.width - 2 * size) : [];
   canvas.width = choice.width;
   canvas.height = choice.height + (lines.length ? Math.ceil((lines.length * 1.4 + 1) * size) : 0);
   context.fillStyle = "#000";
   context.fillRect(0, 0, canvas.width, choice.height);
-  for (const plane of choice.planes) await drawPlane(context, plane, signal);
   for (const plane of choice.planes) {
-    if (extras.line) drawLine(context, plane, size);
+    await clipped(context, plane, () => drawPlane(context, plane, signal));
+  }
+  for (const plane of choice.planes) {
+    if (extras.line) await clipped(context, plane, () => drawLine(context, plane, size));
     if (extras.bar) drawBar(context, plane, size, extras.bar);
   }
   edged(context, "#ffffff", size / 6);
-  context.font = `${size}px system-ui, sans-serif`;
-  for (const { says, left } of choice.titles) {
-    context.strokeText(says, left + size, 1.6 * size);
-    context.fillText(says, left + size, 1.6 * size);
-  }
+  context.font = fontOf(size);
+  for (const { says, left } of choice.titles) edgedText(context, says, left + size, 1.6 * size);
   context.fillStyle = "#fff";
   context.fillRect(0, choice.height, canvas.width, canvas.height);
   context.fillStyle = "#111";
@@ -269,46 +318,5 @@ export async function png(
   const canvas = await render(choice, extras, signal);
   const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/png"));
   if (!blob) throw new Error("The browser cannot make a picture of this size");
-  return withTexts(new Uint8Array(await blob.arrayBuffer()), texts);
-}
-
-/** The checksum of a PNG's chunks (CRC-32). */
-function checksum(bytes: Uint8Array): number {
-  let sum = 0xffffffff;
-  for (const byte of bytes) {
-    sum ^= byte;
-    for (let bit = 0; bit < 8; bit += 1) sum = sum & 1 ? (sum >>> 1) ^ 0xedb88320 : sum >>> 1;
-  }
-  return (sum ^ 0xffffffff) >>> 0;
-}
-
-/** A PNG with texts (`iTXt`) after its header. */
-function withTexts(png: Uint8Array, texts: Record<string, string>): Uint8Array<ArrayBuffer> {
-  const chunks = Object.entries(texts).map(([keyword, text]) => {
-    const body = new TextEncoder().encode(`iTXt${keyword}\0\0\0\0\0${text}`);
-    const chunk = new Uint8Array(body.length + 8);
-    const view = new DataView(chunk.buffer);
-    view.setUint32(0, body.length - 4);
-    chunk.set(body, 4);
-    view.setUint32(body.length + 4, checksum(body));
-    return chunk;
-  });
-  const HEADER = 33; // the signature and the chunk IHDR
-  const parts = [png.subarray(0, HEADER), ...chunks, png.subarray(HEADER)];
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  parts.reduce((place, part) => {
-    whole.set(part, place);
-    return place + part.length;
-  }, 0);
-  return whole;
-}
-
-/** Lets the browser save bytes as a file. */
-export function save(bytes: BlobPart, type: string, name: string): void {
-  const address = URL.createObjectURL(new Blob([bytes], { type }));
-  const link = h("a", { href: address, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
-  window.setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  return withTexts(blob, texts);
 }

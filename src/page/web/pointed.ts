@@ -1,16 +1,26 @@
-// The values under the cursor: those of every visible channel at one voxel of the finest level.
+// The values under the cursor: of every visible channel, at one voxel of the finest level.
 
-import { type Channel, companions, type Dataset, endOf, firstOf, type Triple } from "./data";
-import { at } from "./geometry";
+import { tidy } from "./text";
+import {
+  type Channel,
+  companions,
+  type Dataset,
+  endOf,
+  firstOf,
+  isGap,
+  missingOf,
+  type Triple,
+} from "./data";
+import { at, clamp } from "./geometry";
 import { namesOf } from "./names";
 import { around, projected, type Slab } from "./slab";
-import { boxAddress, isMissing, readBox } from "./voxels";
-import { inSight, isOn, type View } from "./view";
+import { type View, visible } from "./view";
+import { boxAddress, readVoxels } from "./voxels";
 
 /** How long the cursor rests before values are requested, in milliseconds. */
 const REST = 60;
 
-/** What is said where data is missing. */
+/** The text in place of a value where data is missing. */
 const MISSING = "missing";
 
 /** The value of a channel as text; components are separated by commas. */
@@ -46,7 +56,7 @@ export class Pointer {
    * Requests the values at a point, unless they are known; none if the cursor is not on the volume.
    */
   at(dataset: Dataset, view: View, point: Triple | null, column: Column | null): void {
-    const channels = point ? inSight(dataset, view).filter((channel) => isOn(view, channel)) : [];
+    const channels = point ? visible(dataset, view) : [];
     const place = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
     const here = channels.flatMap((channel) => {
       const voxel = voxelAt(channel, place);
@@ -74,9 +84,10 @@ export class Pointer {
         const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
         return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
       }
-      const values = await readBox(boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]), signal);
-      if (await isMissing(dataset, channel, time, voxel, values, signal))
-        return [{ channel, text: MISSING, name: "" }];
+      const address = boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]);
+      const { values, gaps } = await readVoxels(address, signal);
+      const isAbsent = gaps?.length || isGap(missingOf(channel), values[0] ?? 0);
+      if (channel.kind === "image" && isAbsent) return [{ channel, text: MISSING, name: "" }];
       const text = Array.from(values, (value) =>
         String(typeof value === "number" ? tidy(value) : value),
       ).join();
@@ -92,7 +103,7 @@ export class Pointer {
     this.changed();
   }
 
-  /** What a slab shows of a voxel's column; null if all of it is missing. */
+  /** The value that a slab shows of a voxel's column; null if all of it is missing. */
   private async projection(
     dataset: Dataset,
     { channel, voxel }: Here,
@@ -100,19 +111,22 @@ export class Pointer {
     { axis, slab }: Column,
     signal: AbortSignal,
   ): Promise<number | null> {
-    const first = firstOf(channel);
+    const first = at(firstOf(channel), axis);
     const count = at(channel.levels[0]?.size ?? [1, 1, 1], axis);
-    const whole = endOf(companions(dataset, channel))[axis] ?? count;
-    const [from, to] = around(slab, at(voxel, axis) + at(first, axis), whole).map((each) =>
-      Math.min(Math.max(each - at(first, axis), 0), count),
-    ) as [number, number];
-    const [start, size]: [Triple, Triple] = [[...voxel], [1, 1, 1]];
-    [start[axis], size[axis]] = [from, to - from];
-    return projected(
-      slab,
-      await readBox(boxAddress(dataset, channel, time, 0, start, size), signal),
-      channel.missing ?? [],
+    const whole = at(endOf(companions(dataset, channel)), axis);
+    const [from, to] = around(slab, at(voxel, axis) + first, whole);
+    const start: Triple = [...voxel];
+    const size: Triple = [1, 1, 1];
+    start[axis] = clamp(from - first, 0, count);
+    size[axis] = clamp(to - first, 0, count) - start[axis];
+    const { values, gaps } = await readVoxels(
+      boxAddress(dataset, channel, time, 0, start, size),
+      signal,
     );
+    const isAbsent = (slice: number) =>
+      gaps?.some((gap) => slice >= at(gap.start, axis) && slice < at(gap.end, axis));
+    const present = Array.from(values).filter((_, i) => !isAbsent(at(start, axis) + i));
+    return projected(slab, present, missingOf(channel));
   }
 
   /** Drops the values, and requests for others. */
@@ -133,7 +147,3 @@ function voxelAt(channel: Channel, place: Triple): Triple | null {
   const voxel = place.map((value, axis) => value - at(first, axis)) as Triple;
   return voxel.every((value, axis) => value >= 0 && value < at(finest.size, axis)) ? voxel : null;
 }
-
-/** A number without the digits that only its type adds: a 32-bit 0.1 is not 0.10000000149. */
-const tidy = (value: number): number =>
-  Number.isInteger(value) ? value : Number(value.toPrecision(7));

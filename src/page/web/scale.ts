@@ -1,9 +1,11 @@
-// The scale bar: the longest round length that fits.
+// Lengths with units, and the scale bar.
 
 import type { Channel, PlaneName } from "./data";
 import { at, AXES } from "./geometry";
 
+/** The greatest width of the scale bar on the screen, in CSS pixels. */
 const MAX_PIXELS = 190;
+/** Units of length in metres, the largest first. */
 const METRES: [number, string][] = [
   [1, "m"],
   [1e-2, "cm"],
@@ -12,86 +14,99 @@ const METRES: [number, string][] = [
   [1e-9, "nm"],
   [1e-10, "Å"],
 ];
+/** Long names of units in the singular, in lower case. */
+const LONG_NAMES: Record<string, string> = {
+  meter: "m",
+  metre: "m",
+  centimeter: "cm",
+  millimeter: "mm",
+  millimetre: "mm",
+  micrometer: "µm",
+  micrometre: "µm",
+  micron: "µm",
+  um: "µm",
+  nanometer: "nm",
+  nanometre: "nm",
+  angstrom: "å",
+};
 
 /** A unit's length in metres, by any of its usual names; null if it is not a unit of length. */
 export function metres(unit: string | null): number | null {
-  const name = (unit ?? "")
-    .trim()
-    .toLowerCase()
-    .replace("μ", "µ")
-    .replace(/^um$|^microns?$/, "µm");
-  const long: Record<string, string> = {
-    meter: "m",
-    metre: "m",
-    centimeter: "cm",
-    millimeter: "mm",
-    micrometer: "µm",
-    micrometre: "µm",
-    nanometer: "nm",
-    nanometre: "nm",
-    angstrom: "å",
-    millimetre: "mm",
-  };
-  const short = long[name.replace(/s$/, "")] ?? name;
+  // There are two letters mu in Unicode.
+  const name = (unit ?? "").trim().toLowerCase().replace("μ", "µ");
+  const short = LONG_NAMES[name] ?? LONG_NAMES[name.replace(/s$/, "")] ?? name;
   return METRES.find(([, symbol]) => symbol.toLowerCase() === short)?.[0] ?? null;
 }
 
 /** The largest of 1, 2 and 5 times a power of ten that does not exceed a number. */
-function round(most: number): number {
+function roundBelow(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
-  return ([5, 2, 1].find((digit) => digit * power <= most) ?? 1) * power;
+  const digit = [5, 2, 1].find((digit) => digit * power <= most) ?? 1;
+  return digit * power;
 }
 
-/** A length as text; known units are converted to a suitable one. */
+/** A length as text; a known unit is converted to one that suits the length. */
 export function words(length: number, unit: string | null, digits = 2): string {
   const metre = metres(unit);
   if (metre === null) return `${Number(length.toPrecision(digits))} ${unit ?? "voxels"}`;
-  const fits = METRES.find(([size]) => length * metre >= size * 0.999) ?? [1e-9, "nm"];
-  return `${Number(((length * metre) / fits[0]).toPrecision(digits))} ${fits[1]}`;
+  const inMetres = length * metre;
+  // A length that rounding made slightly shorter than a unit is written in that unit.
+  const [size, symbol] = METRES.find(([size]) => inMetres >= size * 0.999) ?? [1e-9, "nm"];
+  return `${Number((inMetres / size).toPrecision(digits))} ${symbol}`;
 }
 
+/** The unit of a channel's lengths; null if lengths can only be given in voxels. */
+export const unitOf = (channel: Channel | undefined): string | null =>
+  channel?.voxel_size ? (channel.voxel_unit ?? "units") : null;
+
+/** A scale bar: its length on the picture and in words. */
+export interface Bar {
+  pixels: number;
+  says: string;
+}
+
+/** The width of a voxel in a plane, in the channel's unit; 1 if lengths are in voxels. */
+const voxelWidth = (channel: Channel | undefined, plane: PlaneName): number =>
+  channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : 1;
+
 /**
- * A bar of a round length: its pixels, at most so many, and its length as text; `zoom` is in pixels
- * per column.
+ * The bar of the longest round length that has at most so many pixels; null if voxels have no
+ * width. `zoom` is in pixels per column.
  */
-export function bar(
+export function roundBar(
   channel: Channel | undefined,
   plane: PlaneName,
   zoom: number,
   most = MAX_PIXELS,
-): { pixels: number; says: string } | null {
-  const voxel = channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null;
-  const perPixel = (voxel ?? 1) / zoom;
+): Bar | null {
+  const perPixel = voxelWidth(channel, plane) / zoom;
   if (!Number.isFinite(perPixel) || perPixel <= 0) return null;
-  const length = round(perPixel * most);
-  return {
-    pixels: length / perPixel,
-    says: words(length, voxel === null ? null : (channel?.voxel_unit ?? "units")),
-  };
+  const length = roundBelow(perPixel * most);
+  return { pixels: length / perPixel, says: words(length, unitOf(channel)) };
 }
 
 /**
- * A bar of a length that a person has typed, such as `10 µm`; a number alone is in the file's unit,
- * or in voxels. Null if it is none.
+ * The bar of a length that a person has typed, such as `10 µm`; a number alone is in the channel's
+ * unit, or in voxels. Null if the text is not a length that the channel's voxels can be compared
+ * with.
  */
-export function barOf(
+export function typedBar(
   channel: Channel | undefined,
   plane: PlaneName,
   zoom: number,
   text: string,
-): { pixels: number; says: string } | null {
+): Bar | null {
   const [, number = "", unit = ""] = /^\s*(\d+[.,]?\d*)\s*(\S*)\s*$/.exec(text) ?? [];
-  const [length, voxel] = [
-    Number(number.replace(",", ".")),
-    channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null,
-  ];
-  const [of, ours] = [metres(unit), metres(channel?.voxel_unit ?? null)];
-  if (!length || (unit && (of === null || ours === null || !voxel))) return null;
-  const own = unit ? (length * (of ?? 1)) / (ours ?? 1) : length;
-  return {
-    pixels: (own / (voxel ?? 1)) * zoom,
-    says: words(own, voxel === null ? null : (channel?.voxel_unit ?? "units"), 6),
-  };
+  let length = Number(number.replace(",", "."));
+  if (unit) {
+    const typedMetres = metres(unit);
+    const ownMetres = metres(unitOf(channel));
+    if (typedMetres === null || ownMetres === null) return null;
+    length *= typedMetres / ownMetres;
+  }
+  const width = voxelWidth(channel, plane);
+  if (!length || !width) return null;
+  return { pixels: (length / width) * zoom, says: words(length, unitOf(channel), 6) };
 }
 
 /** Draws the bar for a channel in a plane; `zoom` is in CSS pixels per column. */
@@ -101,9 +116,9 @@ export function showScale(
   plane: PlaneName,
   zoom: number,
 ): void {
-  const found = bar(channel, plane, zoom);
-  element.hidden = !found;
-  if (!found) return;
-  element.style.width = `${found.pixels}px`;
-  element.textContent = found.says;
+  const bar = roundBar(channel, plane, zoom);
+  element.hidden = !bar;
+  if (!bar) return;
+  element.style.width = `${bar.pixels}px`;
+  element.textContent = bar.says;
 }

@@ -1,8 +1,8 @@
 // The labels in sight of a channel, with their colours and names: a list that follows the view
 // while it is open.
 
-import { h } from "./dom";
 import { explain } from "./data";
+import { h } from "./dom";
 import { labelColour } from "./labels";
 import type { Shown } from "./view";
 
@@ -11,6 +11,12 @@ export interface Seen {
   id: string;
   voxels: number;
   name: string;
+}
+
+/** The labels in sight that have most voxels, and how many labels there are. */
+export interface SeenLabels {
+  seen: Seen[];
+  count: number;
 }
 
 /** How long the view rests before the list follows it, in milliseconds. */
@@ -32,11 +38,11 @@ export class SightList {
   private seen: Seen[] = [];
 
   constructor(
-    private readonly read: (signal: AbortSignal) => Promise<{ seen: Seen[]; count: number }>,
+    private readonly read: (signal: AbortSignal) => Promise<SeenLabels>,
     private readonly choose: (id: string) => void,
   ) {}
 
-  /** What is in sight may have changed. */
+  /** Follows the view, which may show other labels now. */
   moved(shown = this.shown): void {
     const isOther = shown.shuffle !== this.shown.shuffle || shown.selected !== this.shown.selected;
     this.shown = shown;

@@ -2,6 +2,7 @@
 // projects the voxels of the level that is drawn, as many slices of it as the level's `slab`
 // allows.
 
+import { isGap, type Missing, sum } from "./data";
 import type { Values } from "./voxels";
 
 export type Mode = "max" | "min" | "mean";
@@ -17,7 +18,9 @@ export const MODE_NAMES: Record<Mode, string> = { max: "maximum", min: "minimum"
 /** The slices of a slab when it is switched on first. */
 export const USUAL = 9;
 
-/** Of `count` slices, the first of a slab around one, and the one after the last. */
+/**
+ * The first slice of a slab around a slice, and the one after its last, of `count` slices in all.
+ */
 export function around({ slices }: Slab, slice: number, count: number): [number, number] {
   if (slices >= count) return [0, count];
   const first = slice - Math.floor(slices / 2);
@@ -33,11 +36,11 @@ export const touched = ({ slices }: Slab, thickness: number, count: number): num
     Math.ceil(slices / thickness) + (thickness > 1 && Number.isFinite(slices) ? 1 : 0),
   );
 
-/** Twice as many slices around the same one, up to all; then one before and one after again. */
+/** The next thickness: twice as many slices around the same one, up to all, and then three. */
 export const thicker = (slices: number, count: number): number =>
   slices >= count ? 3 : slices * 2 - 1 >= count ? Infinity : slices * 2 - 1;
 
-/** As in links. */
+/** A slab as in links. */
 export const slabText = ({ mode, slices }: Slab): string =>
   `${mode}:${Number.isFinite(slices) ? slices : "all"}`;
 
@@ -47,25 +50,15 @@ export function readSlab(text: string | null): Slab | null {
   return { mode: mode as Mode, slices: slices === "all" ? Infinity : Number(slices) };
 }
 
-/** In words. */
+/** A slab in words. */
 export const inWords = ({ mode, slices }: Slab): string =>
   `${MODE_NAMES[mode]} of ${Number.isFinite(slices) ? `${slices} slices` : "all slices"}`;
 
-/**
- * The value that a slab shows of a column of voxels, without those that stand for missing data;
- * null if there are no others.
- */
-export function projected({ mode }: Slab, values: Values, missing: string[]): number | null {
-  const numbers = Array.from(values as ArrayLike<number>)
-    .filter(
-      (value) =>
-        !missing.includes(String(value)) && !missing.some((text) => Number(text) === Number(value)),
-    )
-    .map(Number)
-    .filter((value) => !Number.isNaN(value));
+/** The value that a slab shows of a column of voxels; null if all of them are missing. */
+export function projected({ mode }: Slab, values: Values, missing: Missing): number | null {
+  const present = Array.from(values).filter((value) => !isGap(missing, value));
+  const numbers = present.map(Number);
   if (!numbers.length) return null;
-  if (mode === "mean") return numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
-  return numbers.reduce((best, value) =>
-    mode === "max" ? Math.max(best, value) : Math.min(best, value),
-  );
+  if (mode === "mean") return sum(numbers) / numbers.length;
+  return mode === "max" ? Math.max(...numbers) : Math.min(...numbers);
 }

@@ -1,23 +1,23 @@
 // The sliders at the bottom: slices of each visible plane, and time. Numbers can also be typed.
 
-import { type Dataset, endOf, type PlaneName, type Triple } from "./data";
+import { type Dataset, endOf, type PlaneName, timeCount, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
-import { at, AXES, AXIS_NAMES } from "./geometry";
-import { inSight, isOn, planesOf, stepped, type View } from "./view";
+import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
+import { drawable, planesOf, stepped, type View, type ViewChange, visible } from "./view";
 import { when } from "./when";
 
 const RATES = [1, 2, 5, 10, 20];
 
-type Change = (to: (view: View) => View) => void;
-
-/** A labelled slider with buttons for the previous and next position; numbers start at `first`. */
+/** A labelled slider with buttons for the previous and next position, and a field to type it. */
 class Slicer {
   private readonly range = h("input", { type: "range", min: "0", step: "1" });
   private readonly number = h("input", { type: "number" });
   private readonly total = h("span", { className: "total" });
   readonly element: HTMLElement;
+  /** The number of the first position. */
   private first = 0;
 
+  /** `go` gets a position, which counts from 0. */
   constructor(
     label: string,
     says: string,
@@ -45,15 +45,12 @@ class Slicer {
   }
 
   private by(step: number): void {
-    this.go(Math.min(Math.max(Number(this.range.value) + step, 0), Number(this.range.max)));
+    this.go(clamp(Number(this.range.value) + step, 0, Number(this.range.max)));
   }
 
-  /** `says`: what the position is besides its number. */
+  /** Shows a position of `count`; `says` is read out after its number. */
   show(value: number, count: number, first: number, says = ""): void {
-    this.range.setAttribute(
-      "aria-valuetext",
-      [value + first, says].filter((part) => part !== "").join(", "),
-    );
+    this.range.setAttribute("aria-valuetext", `${value + first}${says && `, ${says}`}`);
     this.first = first;
     this.range.max = String(count - 1);
     this.range.value = String(value);
@@ -63,15 +60,14 @@ class Slicer {
   }
 }
 
+/** The sliders of a view, and the player, which moves one of them. */
 export class Slicers {
   readonly element = h("div", { className: "slicers" });
-  /** Plays along time or slices. */
   readonly player: HTMLElement;
   private readonly planes: Record<PlaneName, Slicer>;
   private readonly time: Slicer;
-
   private readonly button = iconButton("play", "Play (k), backwards (K)", () => this.toggle(1));
-  /** What plays of a series that has slices, too. */
+  /** Whether time or slices are played, where there are both. */
   private readonly along = h(
     "select",
     { id: "play-along", title: "What plays", "aria-label": "What plays" },
@@ -90,52 +86,53 @@ export class Slicers {
   );
   /** When the time point was recorded. */
   private readonly when = h("span", { className: "when" });
+  /** The request of the next frame; 0 while nothing plays. */
   private playing = 0;
+  /** When the next picture is due, in milliseconds of `performance.now`. */
   private due = 0;
-  private series = false;
+  /** How far time and slices can be played. */
   private now: { times: number; size: Triple } | null = null;
 
   /**
-   * `ready`: whether everything that is asked for is on the screen; `active`: the plane that plays
-   * if there is no time.
+   * `ready` says whether the whole picture is on the screen; `active` is the plane whose slices are
+   * played.
    */
   constructor(
-    private readonly change: Change,
+    private readonly change: ViewChange,
     private readonly ready: () => boolean,
     private readonly active: () => PlaneName,
   ) {
     const slicer = (plane: PlaneName) => {
-      const axis = AXIS_NAMES[AXES[plane].slice];
-      const go = (to: number) =>
-        change((view) => stepped(view, plane, to - Math.floor(at(view.at, AXES[plane].slice))));
-      return new Slicer(`${axis}`, `Slice along ${axis}`, `axis-${axis}`, go);
+      const axis = AXES[plane].slice;
+      const name = AXIS_NAMES[axis] ?? "";
+      return new Slicer(name, `Slice along ${name}`, `axis-${name}`, (to) =>
+        change((view) => stepped(view, plane, to - Math.floor(at(view.at, axis)))),
+      );
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) =>
       change((view) => ({ ...view, time: to })),
     );
     this.player = h("div", { className: "player" }, this.button, this.along, this.rate, this.when);
-    this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
+    const sliders = [...Object.values(this.planes), this.time];
+    this.element.append(...sliders.map((slider) => slider.element));
   }
 
   show(dataset: Dataset, view: View): void {
-    const channels = inSight(dataset, view);
-    const size = endOf(channels);
+    const size = endOf(drawable(dataset, view));
     for (const [plane, slicer] of Object.entries(this.planes) as [PlaneName, Slicer][]) {
       const axis = AXES[plane].slice;
       slicer.show(Math.floor(at(view.at, axis)), at(size, axis), at(dataset.offset, axis));
       slicer.element.hidden ||= !planesOf(view.arrangement).includes(plane);
     }
-    const on = channels.filter((channel) => isOn(view, channel));
-    const times = on.map((channel) => channel.times ?? 1);
+    const on = visible(dataset, view);
+    const times = timeCount(on);
     this.when.textContent = when(on, view.time);
-    this.time.show(view.time, Math.max(1, ...times), 0, this.when.textContent);
-    this.series = Math.max(1, ...times) > 1;
-    const active = this.planes[this.active()].element;
-    this.along.hidden = !this.series || active.hidden;
-    this.player.hidden =
-      !this.series && Object.values(this.planes).every((one) => one.element.hidden);
-    this.now = { times: Math.max(1, ...times), size };
+    this.time.show(view.time, times, 0, this.when.textContent);
+    this.along.hidden = times === 1 || this.planes[this.active()].element.hidden;
+    const hasSlices = Object.values(this.planes).some((slicer) => !slicer.element.hidden);
+    this.player.hidden = times === 1 && !hasSlices;
+    this.now = { times, size };
   }
 
   /**
@@ -148,23 +145,24 @@ export class Slicers {
     this.due = performance.now();
     const frame = (now: number) => {
       this.playing = requestAnimationFrame(frame);
-      // A late picture waits, none is left out.
+      // A late picture delays the next one; no picture is left out.
       if (now < this.due || !this.ready()) return;
-      this.due =
-        Math.max(this.due, now - 1000 / Number(this.rate.value)) + 1000 / Number(this.rate.value);
+      const pause = 1000 / Number(this.rate.value);
+      this.due = Math.max(this.due + pause, now);
       this.next();
     };
     this.playing = requestAnimationFrame(frame);
-    this.told();
+    this.showPlaying();
   }
 
   stop(): void {
     cancelAnimationFrame(this.playing);
     this.playing = 0;
-    this.told();
+    this.showPlaying();
   }
 
-  private told(): void {
+  /** Shows on the button whether something plays. */
+  private showPlaying(): void {
     this.button.replaceChildren(icon(this.playing ? "pause" : "play"));
     this.button.setAttribute("aria-pressed", String(this.playing !== 0));
   }
@@ -174,8 +172,9 @@ export class Slicers {
     const { now, direction } = this;
     if (!now) return;
     const after = (here: number, count: number) => (here + direction + count) % count;
-    if (this.series && (this.along.hidden || this.along.value === "t"))
+    if (now.times > 1 && (this.along.hidden || this.along.value === "t")) {
       return this.change((view) => ({ ...view, time: after(view.time, now.times) }));
+    }
     const plane = this.active();
     const axis = AXES[plane].slice;
     this.change((view) => {

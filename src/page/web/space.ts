@@ -6,7 +6,8 @@
 
 import type { Channel, Dataset, Matrix, Triple } from "./data";
 
-const NANOMETRE = 1e-9;
+/** A nanometre in metres. */
+export const NANOMETRE = 1e-9;
 const ALL = [0, 1, 2] as const;
 
 /** The matrix at a time point; null if the dataset is not registered. */
@@ -46,7 +47,8 @@ function inverse(matrix: Matrix): Matrix {
  * turned or of another size, so that they cannot be drawn over the other's.
  */
 function between(channel: Channel, other: Channel): Triple | null {
-  const [own, others] = [matrixOf(channel, 0), matrixOf(other, 0)];
+  const own = matrixOf(channel, 0);
+  const others = matrixOf(other, 0);
   if (!own || !others) return null;
   const back = inverse(others);
   const unit = (channel.transform?.nanometres ?? 1) / (other.transform?.nanometres ?? 1);
@@ -109,7 +111,8 @@ export function sourceTransform(
   first: Triple,
   t: [number, string] | null,
 ): object | null {
-  const [matrix, begin] = [matrixOf(channel, time), matrixOf(channel, 0)];
+  const matrix = matrixOf(channel, time);
+  const begin = matrixOf(channel, 0);
   if (!matrix || !begin) return null;
   const nanometres = channel.transform?.nanometres ?? 1;
   const voxel = channel.voxel_size ?? [1, 1, 1];

@@ -1,14 +1,14 @@
-// How fast the line is, by what the browser measured of the answers that came over it: their bytes,
-// and how long they were coming. What the server needed before an answer began does not count.
+// How fast the line is, by the length of answers and the time from their first byte to their last,
+// which the browser measures. The time before the first byte does not count.
 
-/** The answers that count, the least bytes of each, and how many must be known. */
+/** The number of last answers that count, the least bytes of each, and how many must be known. */
 const KEPT = 24;
 const LEAST = 16_000;
 const ENOUGH = 2;
 /** The bytes per second below which a line is slow. */
 const SLOW = 2e6;
 
-/** Of the last answers, in bytes per second. */
+/** The speed of the last answers, in bytes per second. */
 let rates: number[] = [];
 
 new PerformanceObserver((list) => {
@@ -24,7 +24,10 @@ new PerformanceObserver((list) => {
   rates = rates.slice(-KEPT);
 }).observe({ type: "resource", buffered: true });
 
-/** What a quarter of the answers exceeds: a slow line slows all, a busy computer only some. */
+/**
+ * The speed that a quarter of the answers exceed: a slow line slows all answers, a busy computer
+ * only some.
+ */
 function rate(): number | null {
   const sorted = [...rates].sort((a, b) => b - a);
   return sorted.length < ENOUGH ? null : (sorted[Math.floor(sorted.length / 4)] ?? null);

@@ -2,11 +2,12 @@
 //
 // New layers are loaded invisibly and then replace the old ones all at once, so that scrolling does
 // not flicker and two slices are never added. Only the latest request counts: while one set loads,
-// later ones replace each other. The first picture, and on a slow line every one, is there as a
-// coarse level first, whose tiles the others wait for; there, tiles with losses are shown while
-// something moves, and replaced by exact ones at rest. Once a set is complete, tiles of the next
-// slices are prefetched.
+// later ones replace each other. The first picture, and on a slow line every picture, begins with a
+// coarse level, for which finer tiles wait. On a slow line, previews are shown while something
+// moves and replaced by exact tiles at rest. Once a set is complete, tiles of the next slices are
+// prefetched.
 
+import { sum } from "./data";
 import type OpenSeadragon from "openseadragon";
 
 import type { Layer } from "./layers";
@@ -24,9 +25,9 @@ const AHEAD = 3;
 const MAX_AHEAD = 48;
 
 /**
- * Missing from the library's declarations: the coarsest level that it draws; the tiles in sight by
- * level, column and row; and what finds them, draws those that are there and, in the area `loads`,
- * loads the others.
+ * Parts that are missing from the library's declarations: the coarsest level that it draws; the
+ * tiles in sight by level, column and row; and the method that finds them, draws loaded tiles, and
+ * loads the others in the area `loads`.
  */
 type Item = OpenSeadragon.TiledImage & {
   savedCutOffLevel: number;
@@ -42,7 +43,7 @@ type Item = OpenSeadragon.TiledImage & {
 };
 /** The source of an item. */
 const sourceOf = (item: Item) => item.source as unknown as LayerSource;
-/** By layer key. */
+/** Items by the keys of their layers. */
 type Shown = Map<string, Item>;
 /** The layers of the slice `by` steps further. */
 type Ahead = (by: number) => Layer[];
@@ -258,11 +259,10 @@ export class Stack {
     const last = grid.levels.length - 1;
     const best = last - this.best(item);
     const { x, y, width, height } = this.viewer.viewport.getBounds(false);
-    const [from, to] = [
-      grid.tileAt(best, x * grid.width, y * grid.width),
-      grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width),
-    ];
-    const level = grid.coarser(best, (to.column - from.column + 1) * (to.row - from.row + 1));
+    const from = grid.tileAt(best, x * grid.width, y * grid.width);
+    const to = grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width);
+    const tiles = (to.column - from.column + 1) * (to.row - from.row + 1);
+    const level = grid.coarser(best, tiles);
     if (level !== best) source.first = last - level;
     item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
   }
@@ -276,18 +276,19 @@ export class Stack {
       begins = false;
       const isWanted = level <= this.coarse(item) || level >= this.best(item);
       const updated = update(level, opacity, visibility, draws, isWanted ? loads : null, ...more);
-      const inSight = Object.values(item.coverage[level] ?? {}).reduce(
-        (count, column) => count + Object.keys(column).length,
-        0,
-      );
-      sourceOf(item).complete[updated.tilesToDraw.length === inSight ? "add" : "delete"](level);
+      const columns = Object.values(item.coverage[level] ?? {});
+      const inSight = sum(columns.map((column) => Object.keys(column).length));
+      const { complete } = sourceOf(item);
+      if (updated.tilesToDraw.length === inSight) complete.add(level);
+      else complete.delete(level);
       return updated;
     };
   }
 
-  /** Whether all that is in sight of an item is there at some level. */
+  /** Whether all tiles in sight of an item are there at some level. */
   private isCovered(item: Item): boolean {
-    const [coarse, best] = [this.coarse(item), this.best(item)];
+    const coarse = this.coarse(item);
+    const best = this.best(item);
     return [...sourceOf(item).complete].some((level) => level >= coarse && level <= best);
   }
 

@@ -34,3 +34,23 @@ export function written(value: number, digits = 6): string {
     .join("");
   return `${Number(number)} × 10${raised}`;
 }
+
+/** A table as text: commas between cells, each row on a line of its own. */
+export function csvText(rows: (string | number | bigint)[][]): string {
+  const cellText = (cell: string | number | bigint) => {
+    const text = String(cell);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => `${row.map(cellText).join()}\n`).join("");
+}
+
+/** A number without the digits that only its type adds: a 32-bit 0.1 is not 0.10000000149. */
+export const tidy = (value: number): number =>
+  Number.isInteger(value) ? value : Number(value.toPrecision(7));
+
+/** A number of bytes in a unit that suits it. */
+export function bytesText(bytes: number): string {
+  if (bytes < 2 ** 20) return `${Math.ceil(bytes / 2 ** 10).toLocaleString("en")} KiB`;
+  if (bytes < 2 ** 30) return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+}

@@ -1,13 +1,11 @@
 // The control of slabs: their kind, and how many slices they have.
 
+import { endOf, type Dataset, type PlaneName } from "./data";
 import { h } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { hasSlabs } from "./layers";
-import { endOf, type Dataset, type PlaneName } from "./data";
 import { type Mode, MODE_NAMES, MODES, thicker, USUAL } from "./slab";
-import { inSight, isOn, planesOf, type View } from "./view";
-
-type Change = (to: (view: View) => View) => void;
+import { drawable, planesOf, type View, type ViewChange, visible } from "./view";
 
 export class Thickness {
   readonly element: HTMLElement;
@@ -22,12 +20,14 @@ export class Thickness {
     onchange: () => this.typed(),
   });
   private readonly words = h("span", {}, "slices");
+  /** The slices of the slab, also while one slice is shown. */
   private slices = USUAL;
+  /** The slices of the whole stack. */
   private most = 1;
 
   /** `active`: the plane whose slices are counted. */
   constructor(
-    private readonly change: Change,
+    private readonly change: ViewChange,
     private readonly active: () => PlaneName,
   ) {
     const onchange = () => this.choose((this.kind.value || null) as Mode | null);
@@ -52,19 +52,17 @@ export class Thickness {
   }
 
   show(dataset: Dataset, view: View, adjust: boolean): void {
-    const channels = inSight(dataset, view);
+    const size = endOf(drawable(dataset, view));
     const { slice } = AXES[this.active()];
-    this.most = at(endOf(channels), slice);
+    this.most = at(size, slice);
     this.slices = view.slab?.slices ?? this.slices;
-    this.element.hidden =
-      !adjust ||
-      !channels.some((channel) => isOn(view, channel) && hasSlabs(channel)) ||
-      planesOf(view.arrangement).every((plane) => at(endOf(channels), AXES[plane].slice) === 1);
+    const isFlat = planesOf(view.arrangement).every((plane) => at(size, AXES[plane].slice) === 1);
+    this.element.hidden = !adjust || isFlat || !visible(dataset, view).some(hasSlabs);
     this.kind.value = view.slab?.mode ?? "";
     this.number.hidden = this.words.hidden = !view.slab;
     this.words.textContent = `of ${this.most} along ${AXIS_NAMES[slice]}`;
-    if (document.activeElement !== this.number)
-      this.number.value = Number.isFinite(this.slices) ? String(this.slices) : "all";
+    if (document.activeElement === this.number) return;
+    this.number.value = Number.isFinite(this.slices) ? String(this.slices) : "all";
   }
 
   private choose(mode: Mode | null): void {
@@ -74,25 +72,26 @@ export class Thickness {
 
   private typed(): void {
     const text = this.number.value.trim().toLowerCase();
-    const slices = text === "all" ? Infinity : Number(text);
-    if ((Number.isInteger(slices) && slices > 0) || slices === Infinity) this.slices = slices;
-    const { slices: chosen } = this;
-    this.change((view) => ({ ...view, slab: view.slab && { ...view.slab, slices: chosen } }));
+    if (text === "all") this.slices = Infinity;
+    else if (/^[1-9]\d*$/.test(text)) this.slices = Number(text);
+    const { slices } = this;
+    this.change((view) => ({ ...view, slab: view.slab && { ...view.slab, slices } }));
     this.number.blur();
   }
 
-  /** The next kind of slab, after the last one slice again. */
+  /** Shows the next kind of slab; after the last kind, one slice. */
   next(): void {
     if (this.element.hidden) return;
     const kinds = [null, ...MODES];
     const { slices } = this;
     this.change((view) => {
-      const mode = kinds[(kinds.indexOf(view.slab?.mode ?? null) + 1) % kinds.length] ?? null;
+      const now = kinds.indexOf(view.slab?.mode ?? null);
+      const mode = kinds[(now + 1) % kinds.length] ?? null;
       return { ...view, slab: mode && { mode, slices } };
     });
   }
 
-  /** A thicker slab, after the whole stack a thin one again. */
+  /** Makes the slab thicker; after the whole stack, thin again. */
   thicker(): void {
     if (this.element.hidden) return;
     const { most, slices } = this;

@@ -14,7 +14,7 @@ import { readBox } from "./voxels";
 /** Tiles that are prefetched at once. */
 const AT_ONCE = 4;
 
-/** Whether an address is that of a tile with losses. */
+/** Whether an address is that of a preview, a tile with losses. */
 export const isPreview = (url: string): boolean => url.endsWith(".jpg");
 
 /** A tile as a canvas, processed. */
@@ -33,7 +33,8 @@ export async function draw(
     { colorSpaceConversion: "none" },
   );
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
+  canvas.width = bitmap.width;
+  canvas.height = bitmap.height;
   const touched = treatment.table !== null || treatment.clear;
   const context = canvas.getContext("2d", {
     willReadFrequently: touched,
@@ -108,7 +109,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
   first = Infinity;
   /** While only exact tiles are wanted, no previews are asked for on a slow line. */
   exact = false;
-  /** The levels, in the library's numbering, of which all tiles in sight are there. */
+  /** The levels, in the library's numbering, whose tiles in sight are all there. */
   readonly complete = new Set<number>();
 
   constructor(
@@ -232,8 +233,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
 }
 
 /**
- * Fetches URLs into the browser's cache, a few at once, on a slow line one; and aborts those of an
- * earlier call that are no longer wanted.
+ * Fetches URLs into the browser's cache, a few at once, on a slow line one, and aborts requests of
+ * earlier calls that are no longer wanted.
  */
 export class Prefetcher {
   private readonly waiting = new Map<string, AbortController>();
@@ -245,7 +246,7 @@ export class Prefetcher {
     this.next();
   }
 
-  /** Leaves only these, which are wanted now. */
+  /** Aborts all requests except for these addresses, which are wanted now. */
   keep(addresses: string[]): void {
     this.fetch(addresses.filter((address) => this.waiting.has(address)));
   }

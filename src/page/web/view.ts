@@ -16,30 +16,33 @@ import {
   endOf,
   firstOf,
   type PlaneName,
+  timeCount,
   type Triple,
+  voxelCount,
 } from "./data";
-import { at, AXES, Grid, PLANES } from "./geometry";
-import { type Colour, colourText, isMap, type Pure, readColour, unused } from "./paint";
+import { at, AXES, clamp, Grid, PLANES } from "./geometry";
 import type { LabelLook } from "./labels";
+import { type Colour, colourText, isMap, nearestPure, readColour, unused } from "./paint";
 import { readSlab, type Slab, slabText } from "./slab";
 
 export type Arrangement = PlaneName | "all";
 
+/** Changes the view that is shown: `to` gets it and returns the view to show. */
+export type ViewChange = (to: (view: View) => View) => void;
+
+/** The range and the exponent that tiles were drawn with. */
 export type Held = Pick<Shown, "window" | "gamma">;
 
 export interface Shown extends LabelLook {
   on: boolean;
   colour: Colour;
-  /** In the data's own values; null is the server's window. */
+  /** Black and white in the data's own values; null for the server's range. */
   window: [number, number] | null;
   /** The shade is a power of the place between black and white: above 1 brightens. */
   gamma: number;
-  /**
-   * While a handle moves: what the tiles that are stretched meanwhile were drawn with; null at
-   * rest.
-   */
+  /** The range of the tiles that are stretched while a handle moves; null at rest. */
   held: Held | null;
-  /** Of labels, 0 to 1. */
+  /** The opacity of labels, 0 to 1. */
   opacity: number;
 }
 
@@ -50,66 +53,78 @@ export interface View {
   /** CSS pixels per column of level 0; 0 fits the whole plane. */
   zoom: number;
   time: number;
-  /** What is shown of images: a slab of slices, or one slice. */
+  /** The slab of slices that is shown of images; null for one slice. */
   slab: Slab | null;
-  /** Whether all images in sight have one range. */
+  /** Whether all visible images have the same range. */
   oneRange: boolean;
   /** The channels that were shown before one was shown alone. */
   before: string[] | null;
   shown: Record<string, Shown>;
 }
 
+/** Limit of the zoom in CSS pixels per voxel. */
 export const MAX_ZOOM = 40;
+/** Zoomed out, the longer side of a plane has at least this many CSS pixels. */
 export const LEAST_PIXELS = 32;
 export const LEAST_GAMMA = 0.1;
 export const MAX_GAMMA = 10;
-/** The channels that one tile can show. */
+/** The most channels that one tile can show. */
 export const MAX_TOGETHER = 6;
-/** The tiles of a mosaic that open. */
+/** The most tiles of a mosaic that open. */
 const MAX_TILES = 100;
 
+/** Whether a channel is visible. */
 export const isOn = (view: View, channel: Channel): boolean =>
   view.shown[channel.name]?.on === true;
 
+/** The planes of an arrangement, in the order of the panes. */
 export const planesOf = (arrangement: Arrangement): PlaneName[] =>
   arrangement === "all" ? PLANES : [arrangement];
 
-/** The visible channels; those that cannot be shown with the first of them are left out. */
-export function inSight(dataset: Dataset, view: View): Channel[] {
+/** How a channel is shown. Every channel of a dataset has an entry in its views. */
+export const shownOf = (view: View, channel: Channel): Shown => view.shown[channel.name] as Shown;
+
+/** A view in which a channel is shown in another way. */
+export function withShown(view: View, channel: Channel, part: Partial<Shown>): View {
+  const changed = { ...shownOf(view, channel), ...part };
+  return { ...view, shown: { ...view.shown, [channel.name]: changed } };
+}
+
+/** A view in which a label is selected, or no label if it was. */
+export function withLabelToggled(view: View, channel: Channel, id: string): View {
+  const { selected } = shownOf(view, channel);
+  const isSelected = selected?.id === id;
+  const alone = selected?.alone ?? false;
+  return withShown(view, channel, { selected: isSelected ? null : { id, alone } });
+}
+
+/** The channels that can be drawn over the first visible one, itself included, visible or not. */
+export function drawable(dataset: Dataset, view: View): Channel[] {
   const first = dataset.channels.find((channel) => isOn(view, channel)) ?? dataset.channels[0];
   return first ? companions(dataset, first) : [];
 }
 
-/** The nearest of the six colours to the one in the file; none for grey. */
-function nearest(colour: string | null): Pure {
-  const parts = /^#(..)(..)(..)$/.exec(colour ?? "");
-  if (!parts) return "";
-  const [r = 0, g = 0, b = 0] = parts.slice(1).map((part) => parseInt(part, 16));
-  const high = Math.max(r, g, b) / 2;
-  const name = [r > high ? "R" : "", g > high ? "G" : "", b > high ? "B" : ""].join("");
-  const names: Record<string, Pure> = { R: "R", G: "G", B: "B", GB: "C", RB: "M", RG: "Y" };
-  return names[name] ?? "";
-}
+/** The visible channels that can be drawn over the first of them. */
+export const visible = (dataset: Dataset, view: View): Channel[] =>
+  drawable(dataset, view).filter((channel) => isOn(view, channel));
 
-const voxels = (channel: Channel): number =>
-  (channel.levels[0]?.size ?? []).reduce((all, length) => all * length, channel.times ?? 1);
+/** The names of channels that are not opened: the parts of complex numbers beside the magnitude. */
+const COMPLEX_PART = /_(phase|real|imaginary)$/;
 
-/** Of complex numbers, only the magnitude opens. */
-const PART = /_(phase|real|imaginary)$/;
+/** The numbers in the path of a channel's dataset. */
+const pathNumbers = (channel: Channel): string[] => channel.levels[0]?.path?.match(/\d+/g) ?? [];
 
 /**
- * Of channels whose paths differ in several numbers, such as `/position 3/channel 1`, those that
- * differ from the first in the last of these only; all, if that is the first alone.
+ * The channels of the same position as the first. If paths differ in several numbers, such as
+ * `/position 3/channel 1`, the last of these numbers counts channels and the others count
+ * positions. All channels, if the first would be alone.
  */
-function ofOnePlace(alike: Channel[], first: Channel): Channel[] {
-  const numbers = (channel: Channel) => channel.levels[0]?.path?.match(/\d+/g) ?? [];
-  const own = numbers(first);
-  const differing = own.flatMap((number, i) =>
-    alike.some((channel) => numbers(channel)[i] !== number) ? [i] : [],
-  );
-  const found = alike.filter((channel) =>
-    differing.slice(0, -1).every((i) => numbers(channel)[i] === own[i]),
-  );
+function atSamePosition(alike: Channel[], first: Channel): Channel[] {
+  const own = pathNumbers(first);
+  const others = alike.map(pathNumbers);
+  const differing = [...own.keys()].filter((i) => others.some((numbers) => numbers[i] !== own[i]));
+  const positions = differing.slice(0, -1);
+  const found = alike.filter((_, c) => positions.every((i) => others[c]?.[i] === own[i]));
   return found.length > 1 ? found : alike;
 }
 
@@ -117,32 +132,32 @@ function ofOnePlace(alike: Channel[], first: Channel): Channel[] {
 const isMosaic = (channels: Channel[]): boolean =>
   new Set(channels.map(beginOf).map(String)).size > 1;
 
+/** Channels that were recorded together agree in this: their paths differ only in numbers. */
+function recordingOf({ kind, dtype, times, levels }: Channel): string {
+  const path = levels[0]?.path?.replace(/\d+/g, "#");
+  return JSON.stringify([kind, dtype, times, path]);
+}
+
 /**
- * The channels that open together: the tiles of a mosaic; else the first image (of a configured
- * dataset, whose channels are sorted by name, the largest), and what was recorded with it, whose
- * place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
- * segmentation's probabilities).
+ * The channels that open together: the first image and what was recorded with it, which may be all
+ * tiles of a mosaic. The channels of a configured dataset are sorted by name, so its largest image
+ * counts as the first. Images of another kind, such as probabilities of a segmentation, stay off.
  */
 function opened(dataset: Dataset): Channel[] {
   const images = dataset.channels.filter(
-    (channel) => channel.kind !== "labels" && !PART.test(channel.name),
+    (channel) => channel.kind !== "labels" && !COMPLEX_PART.test(channel.name),
   );
-  const most = Math.max(...images.map(voxels));
-  const largest = images.find((channel) => voxels(channel) === most);
+  const most = Math.max(...images.map(voxelCount));
+  const largest = images.find((channel) => voxelCount(channel) === most);
   const first = (dataset.layouts?.length ? images[0] : largest) ?? dataset.channels[0];
-  if (first?.kind !== "image") return first ? [first] : [];
-  const kind = (channel: Channel) =>
-    JSON.stringify([
-      channel.kind,
-      channel.dtype,
-      channel.times,
-      channel.levels[0]?.path?.replace(/\d+/g, "#"),
-    ]);
+  if (!first) return [];
+  if (first.kind !== "image") return [first];
+  const recording = recordingOf(first);
   const alike = companions(dataset, first).filter(
-    (channel) => kind(channel) === kind(first) && images.includes(channel),
+    (channel) => images.includes(channel) && recordingOf(channel) === recording,
   );
   if (isMosaic(alike)) return alike.slice(0, MAX_TILES);
-  const together = first.levels[0]?.path ? ofOnePlace(alike, first) : [first];
+  const together = first.levels[0]?.path ? atSamePosition(alike, first) : [first];
   // Many directions or moments in one array are not colours.
   const isMany = together.length > MAX_TOGETHER && !together.every((channel) => channel.colour);
   return isMany ? [first] : together.slice(0, MAX_TOGETHER);
@@ -150,12 +165,10 @@ function opened(dataset: Dataset): Channel[] {
 
 /** The first plane in which a channel is more than a line. */
 function filled(channel: Channel | undefined): PlaneName {
-  const size = channel?.levels[0]?.size;
-  return (
-    PLANES.find(
-      (plane) => size && at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1,
-    ) ?? "xy"
-  );
+  const size = channel?.levels[0]?.size ?? [1, 1, 1];
+  const isFilled = (plane: PlaneName) =>
+    at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1;
+  return PLANES.find(isFilled) ?? "xy";
 }
 
 /**
@@ -166,7 +179,7 @@ export function beginning(dataset: Dataset): View {
   const on = opened(dataset);
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
-    const colour = channel.kind === "image" ? nearest(channel.colour) : "";
+    const colour = channel.kind === "image" ? nearestPure(channel.colour) : "";
     shown[channel.name] = {
       on: on.includes(channel),
       colour,
@@ -195,42 +208,40 @@ export function beginning(dataset: Dataset): View {
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
-/** The images that are shown. */
+/** All visible images, whether or not they can be drawn over the first visible channel. */
 export const imagesOn = (dataset: Dataset, view: View): Channel[] =>
   dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
 
-/** Several images at a place have different colours. */
+/** A view in which visible images at the same place have different colours. */
 export function coloured(dataset: Dataset, view: View): View {
-  const images = imagesOn(dataset, view);
-  const places = [...new Set(images.map((channel) => String(beginOf(channel))))];
-  return places.reduce(
-    (now, place) =>
-      apart(
-        now,
-        images.filter((channel) => String(beginOf(channel)) === place),
-      ),
-    view,
-  );
+  const byPlace = new Map<string, Channel[]>();
+  for (const channel of imagesOn(dataset, view)) {
+    const place = String(beginOf(channel));
+    byPlace.set(place, [...(byPlace.get(place) ?? []), channel]);
+  }
+  let changed = view;
+  for (const images of byPlace.values()) changed = toldApart(changed, images);
+  return changed;
 }
 
 /**
- * Gives images different colours: those that are grey, have a map, or repeat a colour get the
- * server's.
+ * A view in which these images have different colours: an image that is grey, has a map or repeats
+ * an earlier colour gets the colour that the server has for it, or a free one.
  */
-function apart(view: View, images: Channel[]): View {
+function toldApart(view: View, images: Channel[]): View {
   if (images.length < 2) return view;
-  const shown = { ...view.shown };
-  const own = images.map((channel) => (shown[channel.name] as Shown).colour);
+  const own = images.map((channel) => shownOf(view, channel).colour);
   const keeps = (colour: Colour, i: number) =>
     colour !== "" && !isMap(colour) && own.indexOf(colour) === i;
   const taken = own.filter(keeps);
-  images.forEach((channel, i) => {
-    if (keeps(own[i] as Colour, i)) return;
+  let changed = view;
+  for (const [i, channel] of images.entries()) {
+    if (keeps(own[i] ?? "", i)) continue;
     const colour = unused(taken, channel.composite_colour ?? "");
     taken.push(colour);
-    shown[channel.name] = { ...(shown[channel.name] as Shown), colour };
-  });
-  return { ...view, shown };
+    changed = withShown(changed, channel, { colour });
+  }
+  return changed;
 }
 
 /** The centre of a channel, in the nearest slice that exists. */
@@ -251,28 +262,25 @@ export const firstTime = (channel: Channel | undefined): number =>
 
 /** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
-  const channels = inSight(dataset, view);
-  const size = endOf(channels);
-  const point = view.at.map((value, axis) =>
-    Math.min(Math.max(value, 0), at(size, axis) - 0.001),
-  ) as Triple;
-  const times = Math.max(1, ...channels.filter((c) => isOn(view, c)).map((c) => c.times ?? 1));
-  return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };
+  const size = endOf(drawable(dataset, view));
+  const point = view.at.map((value, axis) => clamp(value, 0, at(size, axis) - 0.001)) as Triple;
+  const times = timeCount(visible(dataset, view));
+  return { ...view, at: point, time: clamp(view.time, 0, times - 1) };
 }
 
 /** The view at the last time point of a series, else at the last slice along z. */
 export function newest(view: View, dataset: Dataset): View {
-  const channels = inSight(dataset, view);
-  const times = channels
-    .filter((channel) => isOn(view, channel))
-    .map((channel) => channel.times ?? 0);
-  if (times.some((count) => count > 0)) return { ...view, time: Math.max(...times) - 1 };
-  return { ...view, at: [view.at[0], view.at[1], at(endOf(channels), 2) - 0.5] };
+  const series = visible(dataset, view).filter((channel) => channel.times);
+  if (series.length) return { ...view, time: timeCount(series) - 1 };
+  const [x, y] = view.at;
+  const slices = endOf(drawable(dataset, view))[2];
+  return { ...view, at: [x, y, slices - 0.5] };
 }
 
 /** The zoom that fits a whole plane into a box. */
 export function fitting(grid: Grid, width: number, height: number): number {
-  return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MAX_ZOOM) || 1;
+  const whole = Math.min(width / grid.width, height / grid.height);
+  return Math.min(0.96 * whole, MAX_ZOOM) || 1;
 }
 
 /** A view moved by a number of slices. */
@@ -297,10 +305,11 @@ function channelText(channel: Channel, shown: Shown): string {
     ];
     return `${channel.name}:${parts.join(":").replace(/:+$/, "")}`;
   }
-  const gamma = shown.gamma === 1 ? "" : `:${shown.gamma}`;
-  // Exact: a window of 32-bit numbers has more digits than `tidy` keeps.
-  const window = shown.window || gamma ? `:${(shown.window ?? ["", ""]).join(":")}${gamma}` : "";
-  return `${channel.name}${shown.colour || window ? `:${colourText(shown.colour)}` : ""}${window}`;
+  // Limits are written exactly: 32-bit numbers have more digits than `tidy` keeps.
+  const [low, high] = shown.window ?? ["", ""];
+  const gamma = shown.gamma === 1 ? "" : shown.gamma;
+  const parts = [channel.name, colourText(shown.colour), low, high, gamma];
+  return parts.join(":").replace(/:+$/, "");
 }
 
 /** The URL fragment of a view. */
@@ -309,14 +318,17 @@ export function toHash(dataset: Dataset, view: View): string {
     tidy(Number((value + at(dataset.offset, axis)).toFixed(2))),
   );
   const on = dataset.channels.filter((channel) => isOn(view, channel));
-  const show = on.map((channel) => channelText(channel, view.shown[channel.name] as Shown));
-  const time = view.time || firstTime(inSight(dataset, view)[0]) ? `&time=${view.time}` : "";
-  const zoom = view.zoom ? `&zoom=${tidy(Number(view.zoom.toPrecision(4)))}` : "";
-  const slab = view.slab ? `&slab=${slabText(view.slab)}` : "";
-  const ranges = view.oneRange ? "&ranges=one" : "";
-  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}${slab}${ranges}&show=${show.join()}`;
+  const show = on.map((channel) => channelText(channel, shownOf(view, channel)));
+  const parts = [`plane=${view.arrangement}`, `at=${point.join()}`];
+  if (view.zoom) parts.push(`zoom=${tidy(Number(view.zoom.toPrecision(4)))}`);
+  if (view.time || firstTime(drawable(dataset, view)[0])) parts.push(`time=${view.time}`);
+  if (view.slab) parts.push(`slab=${slabText(view.slab)}`);
+  if (view.oneRange) parts.push("ranges=one");
+  parts.push(`show=${show.join()}`);
+  return `#${dataset.token}?${parts.join("&")}`;
 }
 
+/** The token that a URL fragment names; empty for the list of datasets. */
 export function tokenOf(hash: string): string {
   const name = /^#([^?]*)/.exec(hash)?.[1] ?? "";
   try {
@@ -326,10 +338,15 @@ export function tokenOf(hash: string): string {
   }
 }
 
-function numbers(text: string | undefined, count: number): number[] | null {
+/** The `count` numbers of a text, separated by commas or colons; null if it has anything else. */
+function numbersIn(text: string | null | undefined, count: number): number[] | null {
   const values = (text ?? "").split(/[,:]/).map((part) => (part.trim() ? Number(part) : NaN));
   return values.length === count && values.every(Number.isFinite) ? values : null;
 }
+
+/** The number that a text is; null if it is none. */
+const numberIn = (text: string | null | undefined): number | null =>
+  numbersIn(text, 1)?.[0] ?? null;
 
 /** Whether an exponent can be shown. */
 export const isGamma = (gamma: number): boolean => gamma >= LEAST_GAMMA && gamma <= MAX_GAMMA;
@@ -337,50 +354,51 @@ export const isGamma = (gamma: number): boolean => gamma >= LEAST_GAMMA && gamma
 /** Whether the text is a whole number of at most 64 bits. */
 export const isLabel = (text: string): boolean => /^-?\d{1,20}$/.test(text);
 
-function readShown(view: View, channel: Channel, [colour = "", ...window]: string[]): Shown {
-  const before = view.shown[channel.name] as Shown;
-  if (channel.kind === "labels") {
-    const percent = numbers(colour, 1)?.[0];
-    const opacity =
-      percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1);
-    const [id = "", alone, shuffle = "", outlines] = window;
-    const look = {
-      selected: isLabel(id) ? { id, alone: alone === "alone" } : null,
-      shuffle: /^\d{1,9}$/.test(shuffle) ? Number(shuffle) : 0,
-      outlines: outlines === "outlines",
-    };
-    return { ...before, on: true, opacity, ...look };
-  }
-  const gamma = numbers(window[2], 1)?.[0] ?? 1;
-  const limits = numbers(window.slice(0, 2).join(":"), 2) as [number, number] | null;
+/** How labels are shown by the parts of their text in a URL after the name. */
+function readLabels(before: Shown, parts: string[]): Shown {
+  const [percent, id = "", alone, shuffle = "", outlines] = parts;
+  return {
+    ...before,
+    on: true,
+    opacity: clamp((numberIn(percent) ?? before.opacity * 100) / 100, 0, 1),
+    selected: isLabel(id) ? { id, alone: alone === "alone" } : null,
+    shuffle: /^\d{1,9}$/.test(shuffle) ? Number(shuffle) : 0,
+    outlines: outlines === "outlines",
+  };
+}
+
+/** How an image is shown by the parts of its text in a URL after the name. */
+function readImage(before: Shown, parts: string[]): Shown {
+  const [colour = "", low, high] = parts;
+  const gamma = numberIn(parts[3]) ?? 1;
   return {
     ...before,
     on: true,
     colour: readColour(colour) ?? before.colour,
-    window: limits,
+    window: numbersIn(`${low}:${high}`, 2) as [number, number] | null,
     gamma: isGamma(gamma) ? gamma : 1,
   };
 }
 
+/** The query of a URL fragment, which says how its dataset is shown. */
+const queryOf = (hash: string): URLSearchParams => new URLSearchParams(hash.split("?")[1] ?? "");
+
 /**
- * What a URL fragment says of channels: the name of each, and how it is shown; null if it says
- * nothing of them.
+ * The channels in a URL fragment: the name of each, then the parts of how it is shown. Null if the
+ * fragment does not list channels.
  */
 function showIn(hash: string): string[][] | null {
-  const show = new URLSearchParams(hash.split("?")[1] ?? "").get("show");
-  return show === null
-    ? null
-    : show
-        .split(",")
-        .filter(Boolean)
-        .map((part) => part.split(":"));
+  const show = queryOf(hash).get("show");
+  if (show === null) return null;
+  const channels = show.split(",").filter((text) => text !== "");
+  return channels.map((text) => text.split(":"));
 }
 
-/** The names in a URL fragment of channels that do not exist. */
-export const unknownIn = (dataset: Dataset, hash: string): string[] =>
-  (showIn(hash) ?? []).flatMap(([name = ""]) =>
-    dataset.channels.some((channel) => channel.name === name) ? [] : [name],
-  );
+/** The names of channels in a URL fragment that do not exist. */
+export function unknownIn(dataset: Dataset, hash: string): string[] {
+  const names = (showIn(hash) ?? []).map(([name = ""]) => name);
+  return names.filter((name) => !dataset.channels.some((channel) => channel.name === name));
+}
 
 /**
  * Parses a URL fragment into a view. If it names channels and none of them exists, the view has the
@@ -388,26 +406,28 @@ export const unknownIn = (dataset: Dataset, hash: string): string[] =>
  */
 export function fromHash(dataset: Dataset, hash: string): View {
   const view = beginning(dataset);
-  const query = new URLSearchParams(hash.split("?")[1] ?? "");
+  const query = queryOf(hash);
   const plane = query.get("plane") as Arrangement;
   if (plane === "all" || PLANES.includes(plane)) view.arrangement = plane;
   const show = showIn(hash);
   const unknown = unknownIn(dataset, hash);
   if (show && (!show.length || unknown.length < show.length)) {
     for (const one of Object.values(view.shown)) one.on = false;
-    for (const [name = "", ...rest] of show) {
+    for (const [name = "", ...parts] of show) {
       const channel = dataset.channels.find((each) => each.name === name);
-      if (channel) view.shown[name] = readShown(view, channel, rest);
+      if (!channel) continue;
+      const read = channel.kind === "labels" ? readLabels : readImage;
+      view.shown[name] = read(shownOf(view, channel), parts);
     }
-    const [first] = inSight(dataset, view);
+    const [first] = drawable(dataset, view);
     view.at = middle(first);
     view.time = firstTime(first);
   }
-  const point = numbers(query.get("at") ?? undefined, 3);
+  const point = numbersIn(query.get("at"), 3);
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
-  view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
+  view.zoom = clamp(numberIn(query.get("zoom")) ?? 0, 0, MAX_ZOOM);
   view.slab = readSlab(query.get("slab"));
   if (show) view.oneRange = query.get("ranges") === "one";
-  view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? view.time));
+  view.time = Math.max(0, Math.floor(numberIn(query.get("time")) ?? view.time));
   return confined(view, dataset);
 }

@@ -3,63 +3,66 @@
 import { aboutSheet, slowness } from "./about";
 import { bookmarksSheet } from "./bookmarks";
 import { atLevel, boxSheet, type Wanted } from "./box";
-import { ranged, solo, switched } from "./channels";
+import { ranged, solo, switched, withOneRange } from "./channels";
+import { subjectOf } from "./composition";
 import {
   addressOf,
-  baseWindow,
   type Channel,
   type Dataset,
   endOf,
   explain,
   firstOf,
-  isMeasured,
+  labelOf,
   loadDataset,
   loadRange,
   type PlaneName,
   type Site,
+  sum,
   timeOf,
   type Triple,
+  volume,
+  voxelCount,
 } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
+import { Drag } from "./drag";
 import { neuroglancer, zarr } from "./elsewhere";
+import { pictureSheet } from "./figure";
 import { findLabel } from "./find";
-import { at, AXES, AXIS_NAMES } from "./geometry";
+import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
 import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices, Told } from "./help";
 import { type Actions, listen } from "./keys";
-import { layersOf, type Scene } from "./layers";
-import { Drag, LinePanel, type MeasurePanel } from "./line";
+import { type Scene } from "./layers";
+import { LinePanel } from "./line";
+import type { MeasurePanel } from "./measure";
 import { namesOf } from "./names";
-import { nameOfColour } from "./paint";
 import { Pane } from "./pane";
 import { Panel } from "./panel";
-import { type Moment, type PictureOf, pictureSheet, type Subject } from "./figure";
-import type { Choice, Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { RegionPanel } from "./region";
 import { words } from "./scale";
-import type { Seen } from "./sight";
+import type { SeenLabels } from "./sight";
 import { Slicers } from "./slicers";
-import { inWords } from "./slab";
-import { written } from "./text";
 import { Thickness } from "./thickness";
 import {
   type Arrangement,
   confined,
+  drawable,
   fromHash,
-  imagesOn,
-  inSight,
   isOn,
   newest,
   planesOf,
   type Shown,
+  shownOf,
   stepped,
   toHash,
   unknownIn,
   type View,
+  visible,
+  withLabelToggled,
+  withShown,
 } from "./view";
 import { boxAddress, readBox } from "./voxels";
-import { when } from "./when";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"],
@@ -69,22 +72,24 @@ const ARRANGEMENTS: [Arrangement, string][] = [
 ];
 /** Delay of URL updates after the last change, in milliseconds: browsers refuse one per frame. */
 const ADDRESS_DELAY = 200;
-/**
- * Delay of the next request for what the server has not measured yet, in milliseconds; and how many
- * may bring nothing.
- */
+/** Delay of the next request for ranges that the server has not measured yet, in milliseconds. */
 const MEASURING_DELAY = 1000;
+/** Requests in a row that may bring no range before the page gives up. */
 const FRUITLESS = 10;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
-/** The voxels that are read without being asked to find a label. */
+/** A label of a link is looked for if that takes at most so many voxels. */
 const MAX_QUICK = 2 ** 22;
-const absent = (channel: Channel, id: string): string =>
-  `There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`;
-/** The labels that a list of those in sight has. */
+/** The most labels in the list of labels in sight. */
 const MAX_LISTED = 100;
-/** The labels whose colours Neuroglancer is told. */
+/** The most labels whose colours are handed to Neuroglancer. */
 const MAX_COLOURS = 500;
+
+/** Says that a label was not found. */
+function absent(channel: Channel, id: string): string {
+  const place = `the coarsest level of ${labelOf(channel)}`;
+  return `There is no label ${id} in ${place}, in which small labels may be missing.`;
+}
 
 export class Viewer {
   readonly element: HTMLElement;
@@ -95,14 +100,15 @@ export class Viewer {
   private slowTimer = 0;
   /** The planes whose slowness has been explained. */
   private readonly explained = new Set<PlaneName>();
-  /** What is measured. */
+  /** The panel of the line or the rectangles that are measured. */
   private measuring: MeasurePanel | null = null;
+  /** The rectangle that is dragged for the sheet of voxels. */
   private drag: Drag | null = null;
   /** Whether the newest slice or time point of a live dataset is shown as it comes. */
   private following = false;
-  /** How many voxels the live dataset had when its channels were sampled last. */
+  /** The number of voxels that the live dataset had when its channels were sampled last. */
   private sampled = 0;
-  /** What it was measured in. */
+  /** The slice, the time point and the channels in which it was measured. */
   private measuredIn = "";
   private readonly ending = new AbortController();
   private readonly box = h("div", { className: "panes" });
@@ -212,7 +218,7 @@ export class Viewer {
     ];
   }
 
-  /** What leads out of the page, by its name. */
+  /** The menu of rarer actions and of ways out of the page, by their names. */
   private more(): HTMLElement {
     const { actions } = this;
     const menu: HTMLDetailsElement = h("details", { className: "more" });
@@ -266,10 +272,13 @@ export class Viewer {
     this.arrange();
     this.show();
     const unknown = unknownIn(this.dataset, this.hash);
-    if (unknown.length)
+    if (unknown.length) {
+      const names = unknown.map((name) => `“${name}”`).join(", ");
+      const { token } = this.dataset;
       this.notices.say(
-        `There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. The panel lists the available channels.`,
+        `There is no channel ${names} in ${token}. The panel lists the available channels.`,
       );
+    }
     void this.missing();
     this.measure();
   }
@@ -311,8 +320,7 @@ export class Viewer {
       notices: dataset.notices,
     };
     // The first range is known only now.
-    const lead = imagesOn(this.dataset, this.view).find(isMeasured);
-    if (this.view.oneRange && lead) this.view = ranged(this.dataset, this.view, lead, {});
+    this.view = withOneRange(this.dataset, this.view);
     this.show();
   }
 
@@ -340,11 +348,7 @@ export class Viewer {
         ...(channel.histogram ? {} : { histogram, central_histogram: central }),
       };
     });
-    const voxels = dataset.channels.reduce(
-      (all, { levels, times }) =>
-        all + (levels[0]?.size ?? []).reduce((one, length) => one * length, times ?? 1),
-      0,
-    );
+    const voxels = sum(dataset.channels.map(voxelCount));
     const unmeasured = dataset.channels.some(
       (channel) => channel.window === null && channel.kind === "image",
     );
@@ -410,7 +414,7 @@ export class Viewer {
     this.thickness.show(this.dataset, this.view, this.site.adjust === true);
     this.follow.hidden = !dataset.live;
     this.follow.setAttribute("aria-pressed", String(this.following));
-    const size = endOf(inSight(dataset, view));
+    const size = endOf(drawable(dataset, view));
     for (const [name, button] of this.planes) {
       button.setAttribute("aria-pressed", String(name === view.arrangement));
       // A picture without depth has one plane.
@@ -462,10 +466,7 @@ export class Viewer {
       slab && pointed ? { axis: AXES[pointed.plane].slice, slab } : null,
     );
     const values = this.pointer.values
-      .map(
-        ({ channel, text, name }) =>
-          ` · ${channel.label ?? channel.name} ${text}${name && ` ${name}`}`,
-      )
+      .map(({ channel, text, name }) => ` · ${labelOf(channel)} ${text}${name && ` ${name}`}`)
       .join("");
     const size = this.dataset.channels[0]?.levels[0]?.size;
     const parts = AXIS_NAMES.map(
@@ -507,8 +508,8 @@ export class Viewer {
   /** Says of labels that a link selects if there are none, where that is quickly found out. */
   private async missing(): Promise<void> {
     for (const channel of this.dataset.channels) {
-      const { selected, on } = this.view.shown[channel.name] as Shown;
-      const voxels = channel.levels.at(-1)?.size.reduce((all, length) => all * length, 1) ?? 0;
+      const { selected, on } = shownOf(this.view, channel);
+      const voxels = volume(channel.levels.at(-1)?.size ?? [0]);
       if (!selected || !on || voxels > MAX_QUICK) continue;
       const found = await findLabel(
         this.dataset,
@@ -523,11 +524,7 @@ export class Viewer {
   }
 
   private set(channel: Channel, part: Partial<Shown>): void {
-    const shown = this.view.shown[channel.name] as Shown;
-    this.change({
-      ...this.view,
-      shown: { ...this.view.shown, [channel.name]: { ...shown, ...part } },
-    });
+    this.change(withShown(this.view, channel, part));
   }
 
   /** Goes to a label, if there is a voxel of it that is easily found. */
@@ -590,8 +587,7 @@ export class Viewer {
         ).catch(() => undefined),
       link: () => void this.copyLink(),
       address: () => void this.copyAddress(),
-      picture: () =>
-        this.openSheet(pictureSheet(this.subject(), (error) => this.notices.say(explain(error)))),
+      picture: () => this.openPicture(),
       voxels: () => this.openVoxels(null),
       line: () => this.startMeasure(LinePanel),
       region: () => this.startMeasure(RegionPanel),
@@ -648,247 +644,93 @@ export class Viewer {
 
   private goTo(text: string): void {
     const { dataset, view } = this;
-    const target = parse(text, dataset, inSight(dataset, view)[0], this.active, view.at);
+    const [channel] = drawable(dataset, view);
+    const target = parse(text, { dataset, channel, plane: this.active, here: view.at });
     if (target.kind === "point") this.change({ ...view, at: target.at });
     if (target.kind === "time") this.change({ ...view, time: target.time });
     if (target.kind === "hash") location.hash = target.hash;
     if (target.kind !== "label") return;
-    const channel =
-      dataset.channels.find((each) => each.kind === "labels" && isOn(view, each)) ??
-      dataset.channels.find((each) => each.kind === "labels");
-    if (!channel) throw new Error("No channel of this dataset has labels.");
-    this.goToLabel(channel, target.id);
+    const labels = dataset.channels.filter((each) => each.kind === "labels");
+    const labelled = labels.find((each) => isOn(view, each)) ?? labels[0];
+    if (!labelled) throw new Error("No channel of this dataset has labels.");
+    this.goToLabel(labelled, target.id);
   }
 
   private goToLabel(channel: Channel, id: string): void {
-    const shown = this.view.shown[channel.name] as Shown;
-    this.set(channel, { on: true, selected: { id, alone: shown.selected?.alone ?? false } });
+    const { selected } = shownOf(this.view, channel);
+    this.set(channel, { on: true, selected: { id, alone: selected?.alone ?? false } });
     void this.find(channel, id);
   }
 
-  /** What pictures can be made of. */
-  private subject(): Subject {
-    const { dataset, view } = this;
-    const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
-    const { slice: axis } = AXES[this.active];
-    const offset = at(dataset.offset, axis);
-    const moved = ({ slice, time }: Moment): View => ({
-      ...view,
-      time: time ?? view.time,
-      at: view.at.map((value, i) =>
-        i === axis && slice !== undefined ? slice - offset + 0.5 : value,
-      ) as Triple,
-    });
-    const along: Subject["along"] = [
-      {
-        says: `slices along ${AXIS_NAMES[axis]}`,
-        key: "slice",
-        letter: AXIS_NAMES[axis] ?? "",
-        first: offset,
-        last: offset + at(endOf(inSight(dataset, view)), axis) - 1,
-      },
-      {
-        says: "time points",
-        key: "time",
-        letter: "t",
-        first: 0,
-        last: Math.max(1, ...channels.map(({ times }) => times ?? 1)) - 1,
-      },
-    ];
-    return {
-      of: (moment, only) =>
-        this.pictureOf(only ? solo(dataset, moved(moment), only) : moved(moment)),
-      images: channels.filter(({ kind }) => kind === "image"),
-      along: along.filter(({ first, last }) => first < last),
-      hasLine: this.measuredLine() !== null,
-    };
+  /** Asks which picture of the panes is to be saved. */
+  private openPicture(): void {
+    const active = this.pane();
+    if (!active) return;
+    const { panes, box } = this;
+    const line = this.measuring instanceof LinePanel ? this.measuring.measured : null;
+    const subject = subjectOf({ scene: this.scene(this.view), box, panes, active, line });
+    this.openSheet(pictureSheet(subject, (error) => this.notices.say(explain(error))));
   }
 
-  private measuredLine(): LinePanel["measured"] {
-    return this.measuring instanceof LinePanel ? this.measuring.measured : null;
-  }
-
-  /** The pictures that can be made of a view, at the place and zoom of the panes. */
-  private pictureOf(view: View): PictureOf {
-    const { dataset } = this;
-    const channels = inSight(dataset, view);
-    const box = this.box.getBoundingClientRect();
-    const ratio = window.devicePixelRatio;
-    const measured = this.measuredLine();
-    const drawnOf = (pane: Pane) => {
-      const drawn = pane.drawn();
-      const line =
-        measured?.plane === pane.plane && drawn
-          ? {
-              from: drawn.grid.place(measured.from),
-              to: drawn.grid.place(measured.to),
-              says: measured.says,
-            }
-          : null;
-      return (
-        drawn && {
-          ...drawn,
-          layers: layersOf(this.scene(view), pane.plane),
-          channel: channels[0],
-          line,
-        }
-      );
-    };
-    const onScreen = this.panes.flatMap((pane): Plane[] => {
-      const drawn = drawnOf(pane);
-      const place = pane.element.getBoundingClientRect();
-      const [left, top, width, height] = [
-        place.left - box.left,
-        place.top - box.top,
-        place.width,
-        place.height,
-      ].map((length) => Math.round(length * ratio)) as [number, number, number, number];
-      return drawn ? [{ ...drawn, left, top, width, height, scale: pane.zoom() * ratio }] : [];
-    });
-    const choices: Choice[] = [
-      {
-        says: "As on the screen",
-        width: Math.round(box.width * ratio),
-        height: Math.round(box.height * ratio),
-        planes: onScreen,
-        titles: [],
-      },
-    ];
-    const pane = this.pane();
-    const active = pane && drawnOf(pane);
-    if (active) {
-      const { grid, part } = active;
-      const within = (value: number, most: number) => Math.min(Math.max(value, 0), most);
-      const [x, y] = [
-        Math.floor(within(part.x, grid.width)),
-        Math.floor(within(part.y, grid.height)),
-      ];
-      const width = Math.max(1, Math.ceil(within(part.x + part.width, grid.width)) - x);
-      const height = Math.max(1, Math.ceil(within(part.y + part.height, grid.height)) - y);
-      choices.push({
-        says: "Full resolution",
-        width,
-        height,
-        titles: [],
-        planes: [
-          { ...active, part: { x, y, width, height }, left: 0, top: 0, width, height, scale: 1 },
-        ],
-      });
-    }
-    const place = AXIS_NAMES.map(
-      (name, axis) => [name, Math.floor(at(view.at, axis)) + at(dataset.offset, axis)] as const,
-    );
-    const said = channels
-      .filter((each) => isOn(view, each))
-      .map((each) => {
-        const { window, gamma, colour } = view.shown[each.name] as Shown;
-        const name = each.label ?? each.name;
-        if (each.kind !== "image") return name;
-        return `${name} (${nameOfColour(colour)}) ${(window ?? baseWindow(each)).map((value) => written(value)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
-      });
-    const hasTime = view.time > 0 || channels.some((each) => each.times);
-    const time = hasTime
-      ? [`time ${[view.time, when(channels, view.time)].filter((part) => part !== "").join(", ")}`]
-      : [];
-    const slab = this.panes.flatMap((each) => each.slab ?? [])[0];
-    const isAll = view.arrangement === "all";
-    const where = place.map(([name, value]) => `${name} ${value.toLocaleString("en")}`).join(", ");
-    const caption = [
-      dataset.token,
-      `plane ${isAll ? "xy, xz, yz" : view.arrangement}`,
-      where,
-      ...(slab ? [inWords(slab)] : []),
-      ...time,
-      ...said,
-    ].join(" · ");
-    const slices = place
-      .filter((_, axis) => isAll || axis === AXES[view.arrangement as PlaneName].slice)
-      .map(([name, value]) => `${name}${value}`);
-    const name = [
-      dataset.token,
-      isAll ? "xyz" : view.arrangement,
-      ...slices,
-      ...(hasTime ? [`t${view.time}`] : []),
-    ].join("_");
-    return { choices, caption, name };
-  }
-
-  /** The voxels of a channel in a pane, or between two points. */
-  private boxOf(pane: Pane, channel: Channel, wanted: [Triple, Triple] | null): Wanted | null {
-    const drawn = pane.drawn();
-    const corner = (far: 0 | 1) =>
-      drawn?.grid.point(
-        drawn.part.x + far * drawn.part.width,
-        drawn.part.y + far * drawn.part.height,
-        this.view.at,
-      );
-    const [from, to] = wanted ?? [corner(0), corner(1)];
+  /** The voxels of a channel in a pane, or between two points that were dragged there. */
+  private boxOf(pane: Pane, channel: Channel, dragged: [Triple, Triple] | null): Wanted | null {
     const finest = channel.levels[0];
-    if (!from || !to || !finest) return null;
+    const ends = dragged ?? pane.corners();
+    if (!ends || !finest) return null;
+    const [from, to] = ends;
     const first = firstOf(channel);
-    const axis = AXES[pane.plane].slice;
-    const clip = (value: number, i: number) =>
-      Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
-    const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
-    const end = from.map((value, i) =>
-      clip(i === axis ? Math.floor(value) + 1 : Math.ceil(Math.max(value, at(to, i))), i),
-    ) as Triple;
+    const start: Triple = [0, 0, 0];
+    const end: Triple = [0, 0, 0];
+    for (const axis of [0, 1, 2] as const) {
+      const isSlice = axis === AXES[pane.plane].slice;
+      const low = Math.floor(Math.min(from[axis], to[axis]));
+      const high = isSlice ? Math.floor(from[axis]) + 1 : Math.ceil(Math.max(from[axis], to[axis]));
+      start[axis] = clamp(low - first[axis], 0, finest.size[axis]);
+      end[axis] = clamp(high - first[axis], 0, finest.size[axis]);
+    }
     return { start, end };
   }
 
-  /** How many voxels each label has of those in sight: of one slice, at the level on the screen. */
+  /**
+   * The labels of a channel that are in sight and how many visible voxels each has, counted in one
+   * slice of the level that is on the screen.
+   */
   private async counted(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
     const pane = this.pane();
-    const [wanted, level] = [
-      pane && this.boxOf(pane, channel, null),
-      pane?.visible(channel)?.level,
-    ];
+    const level = pane?.visible(channel)?.level;
+    const wanted = pane && this.boxOf(pane, channel, null);
     if (!wanted || level === undefined) return new Map();
     const { start, size } = atLevel(channel, level, wanted);
-    const ids = await readBox(
-      boxAddress(this.dataset, channel, this.view.time, level, start, size),
-      signal,
-    );
+    const address = boxAddress(this.dataset, channel, this.view.time, level, start, size);
+    const ids = await readBox(address, signal);
     const counts = new Map<number | bigint, number>();
-    for (let i = 0; i < ids.length; i += 1)
-      counts.set(ids[i] ?? 0, (counts.get(ids[i] ?? 0) ?? 0) + 1);
-    return new Map(
-      [...counts].filter(([id]) => Number(id) !== 0).map(([id, count]) => [String(id), count]),
-    );
+    for (let i = 0; i < ids.length; i += 1) {
+      const id = ids[i] ?? 0;
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+    }
+    counts.delete(0);
+    counts.delete(0n);
+    return new Map([...counts].map(([id, count]) => [String(id), count]));
   }
 
-  /** The labels in sight with their names, those with most voxels first. */
-  private async seen(
-    channel: Channel,
-    signal: AbortSignal,
-  ): Promise<{ seen: Seen[]; count: number }> {
+  /** The labels of a channel in sight with their names, with most voxels first. */
+  private async seen(channel: Channel, signal: AbortSignal): Promise<SeenLabels> {
     const counts = await this.counted(channel, signal);
     const most = [...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
+    const ids = most.map(([id]) => id);
     // A table of names that is wrong must not hide the ids.
-    const names = await namesOf(
-      this.dataset,
-      channel,
-      most.map(([id]) => id),
-      signal,
-    ).catch(() => null);
-    return {
-      seen: most.map(([id, voxels]) => ({ id, voxels, name: names?.get(id) ?? "" })),
-      count: counts.size,
-    };
+    const names = await namesOf(this.dataset, channel, ids, signal).catch(() => null);
+    const seen = most.map(([id, voxels]) => ({ id, voxels, name: names?.get(id) ?? "" }));
+    return { seen, count: counts.size };
   }
 
-  /** The labels in sight, by channel, unless there are very many. */
+  /** The labels in sight by channel, without channels that have very many of them. */
   private async labelsInSight(): Promise<Map<string, string[]>> {
     const found = new Map<string, string[]>();
-    for (const channel of inSight(this.dataset, this.view).filter(
-      (each) => each.kind === "labels" && isOn(this.view, each),
-    )) {
-      const ids = [
-        ...(
-          await this.counted(channel, this.ending.signal).catch(() => new Map<string, number>())
-        ).keys(),
-      ];
-      if (ids.length <= MAX_COLOURS) found.set(channel.name, ids);
+    for (const channel of visible(this.dataset, this.view)) {
+      if (channel.kind !== "labels") continue;
+      const counts = await this.counted(channel, this.ending.signal).catch(() => null);
+      if (counts && counts.size <= MAX_COLOURS) found.set(channel.name, [...counts.keys()]);
     }
     return found;
   }
@@ -896,13 +738,14 @@ export class Viewer {
   /** The sheet of voxels; `wanted` is what was dragged, in points of the volume. */
   private openVoxels(wanted: [Triple, Triple] | null): void {
     const { dataset, view } = this;
-    const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
+    const channels = visible(dataset, view);
     const pane = this.pane();
     if (!pane || !channels.length) return this.notices.say("No channel is shown.");
-    const box = (channel: Channel) => this.boxOf(pane, channel, wanted);
     const level = wanted ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
+    const boxOf = (channel: Channel) => this.boxOf(pane, channel, wanted);
+    const subject = { dataset, channels, time: view.time, level, boxOf };
     this.openSheet(
-      boxSheet(dataset, channels, view.time, level, box, {
+      boxSheet(subject, {
         copied: (text) => void this.copyText(text),
         drag: () => {
           this.endDrag();
@@ -959,10 +802,7 @@ export class Viewer {
       const slow = this.panes.find((pane) => !pane.whole);
       if (!slow || this.explained.has(slow.plane)) return;
       this.explained.add(slow.plane);
-      const why = slowness(
-        inSight(this.dataset, this.view).filter((channel) => isOn(this.view, channel)),
-        slow.plane,
-      );
+      const why = slowness(visible(this.dataset, this.view), slow.plane);
       if (why) this.notices.stay(why);
     }, SLOW);
   }
@@ -978,22 +818,21 @@ export class Viewer {
    * voxel is known.
    */
   private async copyPlace(): Promise<void> {
-    const place =
-      this.panes.map((pane) => pane.pointed()).find((each) => each !== null) ?? this.view.at;
-    const voxels = place.map(
-      (value, axis) => Math.floor(value) + at(this.dataset.offset, axis),
-    ) as Triple;
-    const { voxel_size: size = null, voxel_unit: unit = null } =
-      inSight(this.dataset, this.view)[0] ?? {};
-    const lengths = size
-      ? voxels.map((value, axis) => words((value + 0.5) * at(size, axis), unit, 6))
-      : [];
-    await this.copyText(
-      [voxels.join(", "), ...(size && unit ? [lengths.join(", ")] : [])].join("\n"),
-    );
+    const pointed = this.panes.map((pane) => pane.pointed()).find((point) => point !== null);
+    const point = pointed ?? this.view.at;
+    const voxels = point.map((value, axis) => Math.floor(value) + at(this.dataset.offset, axis));
+    const lines = [voxels.join(", ")];
+    const [channel] = drawable(this.dataset, this.view);
+    const size = channel?.voxel_size;
+    const unit = channel?.voxel_unit;
+    if (size && unit) {
+      const lengths = voxels.map((value, axis) => words((value + 0.5) * at(size, axis), unit, 6));
+      lines.push(lengths.join(", "));
+    }
+    await this.copyText(lines.join("\n"));
   }
 
-  /** Of labels if they are shown, as they are on top. */
+  /** Copies the value under the cursor; a label before values of images, as it lies on top. */
   private async copyValue(): Promise<void> {
     const { values } = this.pointer;
     const value = values.find(({ channel }) => channel.kind === "labels") ?? values[0];
@@ -1001,15 +840,11 @@ export class Viewer {
     await this.copyText(value.text);
   }
 
-  /** Selects the label under the cursor; again, all of them. */
+  /** Selects the label under the cursor; if it is selected, no label. */
   private select(): void {
     const value = this.pointer.values.find(({ channel }) => channel.kind === "labels");
     if (!value) return this.notices.say("There is no label under the cursor.");
-    const { selected } = this.view.shown[value.channel.name] as Shown;
-    this.set(value.channel, {
-      selected:
-        selected?.id === value.text ? null : { id: value.text, alone: selected?.alone ?? false },
-    });
+    this.change(withLabelToggled(this.view, value.channel, value.text));
   }
 
   private async openNeuroglancer(all = false): Promise<void> {

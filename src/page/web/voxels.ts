@@ -1,6 +1,6 @@
 // Boxes of voxels (`/voxels/…raw`): their addresses, and their values in the data's own type.
 
-import { addressOf, answer, type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
+import { addressOf, answer, type Channel, type Dataset, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
@@ -25,7 +25,9 @@ export function boxAddress(
 /** Half-precision floats (IEEE 754 binary16), for which not every browser has an array. */
 function halves(bytes: ArrayBuffer): number[] {
   return Array.from(new Uint16Array(bytes), (bits) => {
-    const [sign, exponent, fraction] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    const sign = bits & 0x8000 ? -1 : 1;
+    const exponent = (bits >> 10) & 31;
+    const fraction = bits & 1023;
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
     return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
   });
@@ -46,49 +48,45 @@ const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
   float64: (bytes) => new Float64Array(bytes),
 };
 
-/**
- * The values of a channel that are declared as missing: as texts for 64-bit integers, and as
- * numbers.
- */
-export const missingOf = (channel: Channel): Set<string | number> =>
-  new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
-
-/** Whether a value is declared as missing, or is NaN. */
-export const isGap = (missing: Set<string | number>, value: number | bigint): boolean =>
-  typeof value === "bigint"
-    ? missing.has(String(value))
-    : Number.isNaN(value) || missing.has(value);
-
-/** Whether a voxel, whose values these are, stands for missing data. */
-export async function isMissing(
-  dataset: Dataset,
-  channel: Channel,
-  time: number,
-  voxel: Triple,
-  values: Values,
-  signal: AbortSignal,
-): Promise<boolean> {
-  if (channel.kind !== "image") return false;
-  const [value = 0] = Array.from(values);
-  if (isGap(missingOf(channel), value)) return true;
-  if (!channel.gaps) return false;
-  // Boxes have the fill value where nothing is; ranges leave that out.
-  const [x, y, z] = voxel.map((place, axis) => place + (channel.offset?.[axis] ?? 0)) as Triple;
-  const point = timeOf(channel, time);
-  const query = `plane=xy&level=0&slice=${z + dataset.offset[2]}&box=${[x, y, x + 1, y + 1].join()}${point === null ? "" : `&time=${point}`}`;
-  const range = (await (
-    await sound(
-      await fetch(`view/${addressOf(dataset)}/${channel.name}/range.json?${query}`, { signal }),
-    )
-  ).json()) as { voxels: number };
-  return range.voxels === 0;
+/** A box of voxels as it was read. */
+export interface VoxelBox {
+  /** z, y, x, and the components of a voxel; x (or the component) fastest. */
+  values: Values;
+  /**
+   * The parts of the box that the file lacks, in voxels of the level, whose values stand for
+   * nothing; null if the server does not list them.
+   */
+  gaps: Part[] | null;
 }
 
-/** The values of a box: z, y, x, and the components of a voxel; x (or the component) fastest. */
-export async function readBox(address: string, signal: AbortSignal): Promise<Values> {
+/** A part of a level: its first voxel, and the voxel after its last. */
+export interface Part {
+  start: Triple;
+  end: Triple;
+}
+
+/** The parts in a header such as `0-64_0-64_3-4,0-64_0-64_8-9`; null if there is no header. */
+function partsIn(header: string | null): Part[] | null {
+  if (header === null) return null;
+  const texts = header.split(",").filter((text) => text !== "");
+  return texts.map((text) => {
+    const ranges = text.split("_").map((range) => range.split("-").map(Number));
+    const start = ranges.map(([from = 0]) => from) as Triple;
+    return { start, end: ranges.map(([, to = 0]) => to) as Triple };
+  });
+}
+
+/** Reads a box. */
+export async function readVoxels(address: string, signal: AbortSignal): Promise<VoxelBox> {
   const response = await answer(address, { signal });
   const type = response.headers.get("X-Voltile-Type") ?? "";
   const read = TYPES[type];
   if (!read) throw new Error(`The server sent voxels of an unknown type “${type}”`);
-  return read(await response.arrayBuffer());
+  const gaps = partsIn(response.headers.get("X-Voltile-Missing"));
+  return { values: read(await response.arrayBuffer()), gaps };
+}
+
+/** The values of a box. */
+export async function readBox(address: string, signal: AbortSignal): Promise<Values> {
+  return (await readVoxels(address, signal)).values;
 }

@@ -28,7 +28,8 @@ export function when(channels: Channel[], time: number): string {
   const { step, began, uneven } = channel.timing;
   const point = timeOf(channel, time) ?? 0;
   const seconds = uneven?.[point] ?? step * point;
-  const first = began ? Date.parse(`${began}Z`) : NaN; // no time zone is known, so none is converted
+  // No time zone is known, so none is converted.
+  const first = began ? Date.parse(`${began}Z`) : NaN;
   if (Number.isNaN(first)) return elapsed(seconds, step);
   const date = new Date(first + seconds * 1000).toISOString().replace("T", " ");
   return date.slice(0, step < 1 ? 23 : 19);

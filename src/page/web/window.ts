@@ -1,62 +1,65 @@
 // The display range of a channel in the data's own values: two handles over its histogram, two
 // fields in which any number can be typed, the exponent between them, and buttons.
 
-import { baseWindow, type Channel, type Histogram } from "./data";
-import { h } from "./dom";
-import { written } from "./text";
+import { baseWindow, type Channel, type Histogram, labelOf, sum } from "./data";
+import { h, svg } from "./dom";
+import { clamp } from "./geometry";
+import { tidy, written } from "./text";
 import { isGamma, LEAST_GAMMA, MAX_GAMMA, type Shown } from "./view";
 
 type Range = [number, number];
 
-/** What the control asks for. */
+/** Requests of the control. */
 export interface WindowEvents {
   /** Another range or exponent; `moves` while a handle does. */
   chosen(part: { window?: Range | null; gamma?: number }, moves: boolean): void;
   /** The range of what is visible. */
   auto(): void;
-  /** Whether the slider spans all values, also those that hardly occur. */
+  /** Whether the slider is to span all values, even rare ones. */
   spanned(all: boolean): void;
 }
 
 const STEPS = 512;
-/** The bars of a histogram: as many as leave hardly a gap, for data that has few values. */
+/** The numbers of bars that a histogram may have; data with few values has few bars. */
 const BARS = [64, 32, 16, 8];
-/** A handle that has not moved for so many milliseconds is at rest. */
+/** How long a handle does not move before it is at rest, in milliseconds. */
 const REST = 300;
-const SPACE = "http://www.w3.org/2000/svg";
 
+/** Counts, added up to at most a number of bars. */
 function pooled(counts: number[], bars: number): number[] {
   const each = Math.ceil(counts.length / bars);
-  return Array.from({ length: Math.ceil(counts.length / each) }, (_, i) =>
-    counts.slice(i * each, (i + 1) * each).reduce((sum, count) => sum + count, 0),
-  );
+  const firsts = Array.from({ length: Math.ceil(counts.length / each) }, (_, i) => i * each);
+  return firsts.map((first) => sum(counts.slice(first, first + each)));
+}
+
+/** The bars of a histogram, as many as leave hardly a gap. */
+function barsOf({ counts }: Histogram): number[] {
+  const choices = BARS.map((bars) => pooled(counts, bars));
+  const isDense = (bars: number[]) => bars.filter((count) => count === 0).length <= bars.length / 8;
+  return choices.find(isDense) ?? choices[0] ?? [];
 }
 
 /**
  * The histogram as a shape across the slider; the heights are logarithms, or the background would
  * flatten all else.
  */
-function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement {
-  const svg = document.createElementNS(SPACE, "svg");
-  svg.setAttribute("viewBox", "0 0 1 1");
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("aria-hidden", "true");
+function shape(histogram: Histogram, [low, high]: Range): SVGElement {
   const { lo, hi } = histogram;
-  const all = BARS.map((bars) => pooled(histogram.counts, bars));
-  const counts =
-    all.find((bars) => bars.filter((count) => count === 0).length <= bars.length / 8) ??
-    all[0] ??
-    [];
+  const counts = barsOf(histogram);
   const most = Math.log1p(Math.max(...counts, 1));
-  const place = (i: number) => (lo + ((hi - lo) * i) / counts.length - low) / (high - low || 1);
+  const across = (i: number) => {
+    const value = lo + ((hi - lo) * i) / counts.length;
+    return ((value - low) / (high - low || 1)).toFixed(4);
+  };
   const bars = counts.map((count, i) => {
     const top = 1 - (Math.log1p(count) / most) * 0.95;
-    return `L${place(i).toFixed(4)} ${top.toFixed(4)}H${place(i + 1).toFixed(4)}`;
+    return `L${across(i)} ${top.toFixed(4)}H${across(i + 1)}`;
   });
-  const path = document.createElementNS(SPACE, "path");
-  path.setAttribute("d", `M${place(0).toFixed(4)} 1${bars.join("")}V1Z`);
-  svg.append(path);
-  return svg;
+  return svg(
+    "svg",
+    { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("path", { d: `M${across(0)} 1${bars.join("")}V1Z` }),
+  );
 }
 
 /** The value of all sampled voxels, if they have the same one; null otherwise. */
@@ -91,11 +94,11 @@ export class WindowControl {
     all: boolean,
     private readonly events: WindowEvents,
   ) {
-    const { label, name, dtype, central_histogram: central } = channel;
+    const { name, dtype, central_histogram: central } = channel;
     const histogram = (all ? null : central) ?? channel.histogram;
     this.range = histogram ? [histogram.lo, histogram.hi] : baseWindow(channel);
     this.whole = /int/.test(dtype) && Math.abs(this.range[1] - this.range[0]) >= 100;
-    const of = label ?? name;
+    const of = labelOf(channel);
     const handle = (says: string) =>
       h("input", {
         type: "range",
@@ -178,16 +181,16 @@ export class WindowControl {
     this.shown = { window, gamma };
     const chosen = window ?? baseWindow(this.channel);
     const [low, high] = this.range;
-    this.handles.forEach((input, i) => {
+    for (const [i, handle] of this.handles.entries()) {
       const value = chosen[i] ?? 0;
-      // Not under the finger: the value is rounded, the handle is not.
-      if (!this.timer)
-        input.value = String(Math.round(((value - low) / (high - low || 1)) * STEPS));
-      input.setAttribute("aria-valuetext", String(value));
-    });
-    this.fields.forEach(
-      (input, i) => document.activeElement === input || (input.value = String(chosen[i] ?? 0)),
-    );
+      const step = Math.round(((value - low) / (high - low || 1)) * STEPS);
+      // A handle stays where it is while it is moved, although its value is rounded.
+      if (!this.timer) handle.value = String(step);
+      handle.setAttribute("aria-valuetext", String(tidy(value)));
+    }
+    for (const [i, field] of this.fields.entries()) {
+      if (document.activeElement !== field) field.value = String(tidy(chosen[i] ?? 0));
+    }
     if (!this.timer) this.curve.value = String(Math.log10(gamma));
     this.exponent.value = String(gamma);
     this.reset.hidden = window === null && gamma === 1;
@@ -199,7 +202,7 @@ export class WindowControl {
       const before = (this.shown.window ?? baseWindow(this.channel))[i];
       const place = String(Math.round(((before - low) / (high - low || 1)) * STEPS));
       // A handle at the edge may stand for a number beyond it, which stays.
-      if (input.value === String(Math.min(Math.max(Number(place), 0), STEPS))) return before;
+      if (input.value === String(clamp(Number(place), 0, STEPS))) return before;
       const exact = low + (Number(input.value) / STEPS) * (high - low);
       return this.whole ? Math.round(exact) : Number(exact.toPrecision(5));
     };
@@ -210,7 +213,7 @@ export class WindowControl {
   private bent(gamma: number, moves: boolean): void {
     const rounded = moves ? Number(gamma.toFixed(2)) : gamma;
     if (!isGamma(rounded)) {
-      this.exponent.value = String(Math.min(Math.max(rounded || 1, LEAST_GAMMA), MAX_GAMMA));
+      this.exponent.value = String(clamp(rounded || 1, LEAST_GAMMA, MAX_GAMMA));
       return;
     }
     if (moves) this.waits();
@@ -226,11 +229,10 @@ export class WindowControl {
     this.events.chosen({ window: numbers }, false);
   }
 
-  /** What was typed is no number. */
+  /** Writes the numbers again if something else was typed. */
   private restore(): void {
-    this.fields.forEach(
-      (input, i) => (input.value = String((this.shown.window ?? baseWindow(this.channel))[i])),
-    );
+    const chosen = this.shown.window ?? baseWindow(this.channel);
+    for (const [i, field] of this.fields.entries()) field.value = String(tidy(chosen[i] ?? 0));
   }
 
   private waits(): void {
