@@ -1639,6 +1639,10 @@ export const stories = (world) => {
         await other.settle();
         await world.picture(other, "mosaic");
         await other.open("#");
+        // The server may have to measure the range of the first tile before.
+        await other.page.waitForFunction(
+          () => document.querySelectorAll(".card[title=tiles] img[src]").length === 3,
+        );
         await other.page.waitForFunction(() =>
           [...document.images].every((image) => image.complete && image.naturalWidth),
         );
@@ -1992,6 +1996,12 @@ export const stories = (world) => {
           document.querySelector(".status").textContent.endsWith(" raw missing"),
         );
         await world.picture(other, "missing-source");
+        const file = path.join(folder, "first.h5");
+        const at = Array.from({ length: 20 }, (_, i) => [50 + (i % 10), 150, 2 + (i > 9)]);
+        const [values] = world.ask([{ ...PYRAMID, file, path: "/data", values: true, at }]);
+        const mean = values.map(Number).reduce((sum, value) => sum + value, 0) / 20;
+        const squares = values.reduce((sum, value) => sum + (Number(value) - mean) ** 2, 0);
+        const deviation = Number(Math.sqrt(squares / 19).toPrecision(6));
         // In the plane xz, half of the rectangle's rows are in the file that is not there.
         await other.page.keyboard.press("y");
         await other.settle();
@@ -2000,18 +2010,31 @@ export const stories = (world) => {
         await other.page.fill("#region-to", "60, 6");
         await other.page.keyboard.press("Enter");
         await other.page.getByText("10 × 4 voxels").waitFor();
-        const file = path.join(folder, "first.h5");
-        const at = Array.from({ length: 20 }, (_, i) => [50 + (i % 10), 150, 2 + (i > 9)]);
-        const [values] = world.ask([{ ...PYRAMID, file, path: "/data", values: true, at }]);
-        const mean = values.map(Number).reduce((sum, value) => sum + value, 0) / 20;
-        const squares = values.reduce((sum, value) => sum + (Number(value) - mean) ** 2, 0);
-        const deviation = Number(Math.sqrt(squares / 19).toPrecision(6));
         equal(
           (await other.page.locator(".measure tbody td").allTextContents()).join(" | "),
           `1 | raw | ${mean} | ${deviation} | ${values[0]} | ${values[9]} | 20, 20 missing`,
           "the table of a rectangle with a missing source",
         );
         await world.picture(other, "missing-region");
+        // A line has no values there, either.
+        await other.page.keyboard.press("Escape");
+        await other.page.keyboard.press("m");
+        await other.page.fill("#line-from", "50, 0.5");
+        await other.page.fill("#line-to", "50, 7.5");
+        await other.page.keyboard.press("Enter");
+        await other.page.waitForSelector(".measure .plot");
+        const [table] = await Promise.all([
+          other.page.waitForEvent("download"),
+          other.page.click("text=Save CSV"),
+        ]);
+        const [, ...rows] = readFileSync(await table.path(), "utf8")
+          .trim()
+          .split("\n");
+        equal(
+          rows.map((row) => row.split(",").slice(3).join(" ")).join(),
+          [0, 1, 2, 3, 4, 5, 6, 7].map((z) => `${z} ${z < 4 ? values[0] : ""}`).join(),
+          "the values along a line with a missing source",
+        );
         await other.page.keyboard.press("Escape");
         await other.page.keyboard.press("z");
         await other.page.click(".told >> text=About this file");

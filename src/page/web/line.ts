@@ -1,6 +1,14 @@
 // The panel of a measured line: its length, and the values along it.
 
-import { type Channel, type Dataset, firstOf, labelOf, type Triple } from "./data";
+import {
+  type Channel,
+  type Dataset,
+  firstOf,
+  isGap,
+  labelOf,
+  missingOf,
+  type Triple,
+} from "./data";
 import { h, svg } from "./dom";
 import { at, AXES } from "./geometry";
 import { type Measured, type MeasureEvents, MeasurePanel } from "./measure";
@@ -9,7 +17,7 @@ import type { Pane } from "./pane";
 import { unitOf, words } from "./scale";
 import { csvText, written } from "./text";
 import { drawable, shownOf, type View, visible } from "./view";
-import { boxAddress, readBox } from "./voxels";
+import { boxAddress, isWithin, readVoxels } from "./voxels";
 
 const MAX_SAMPLES = 4096;
 /** The samples of one request, whose box has at most the square of that many voxels. */
@@ -25,7 +33,7 @@ export interface MeasuredLine {
   says: string;
 }
 
-/** The values of a channel along a line; null where the channel has no voxel. */
+/** The values of a channel along a line; null where it has no voxel, or a missing one. */
 interface ChannelValues {
   channel: Channel;
   values: (number | bigint | null)[];
@@ -102,11 +110,13 @@ async function readRun(
   });
   const corner = ends.map(({ least }) => least) as Triple;
   const extent = ends.map(({ least, most }) => most - least + 1) as Triple;
-  const box = await readBox(boxAddress(dataset, channel, time, 0, corner, extent), signal);
+  const box = await readVoxels(boxAddress(dataset, channel, time, 0, corner, extent), signal);
+  const missing = channel.kind === "image" ? missingOf(channel) : new Set<string | number>();
   for (const [i, voxel] of voxels.entries()) {
-    if (!exists(voxel)) continue;
+    if (!exists(voxel) || isWithin(box.gaps ?? [], voxel)) continue;
     const [x, y, z] = voxel.map((value, axis) => value - at(corner, axis)) as Triple;
-    values[first + i] = box[(z * extent[1] + y) * extent[0] + x] ?? null;
+    const value = box.values[(z * extent[1] + y) * extent[0] + x] ?? 0;
+    if (!isGap(missing, value)) values[first + i] = value;
   }
 }
 

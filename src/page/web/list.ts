@@ -95,6 +95,10 @@ const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): nu
   size: { says: "largest first", compare: (a, b) => sizeOf(b) - sizeOf(a) },
 };
 
+/** How often the first range of a mosaic is requested, and after how many milliseconds again. */
+const MEASURING_TRIES = 5;
+const MEASURING_DELAY = 1000;
+
 /** A card in the document. */
 class Card {
   readonly element: HTMLElement;
@@ -158,12 +162,22 @@ class Card {
     }
   }
 
-  /** Requests the ranges of a mosaic, then its picture; in the server's ranges if that fails. */
-  private async measure(): Promise<void> {
+  /**
+   * Requests the ranges of a mosaic, then its picture. If the server leaves the first range for
+   * later, asks again; if it cannot tell the range, the picture has the server's ranges.
+   */
+  private async measure(tries = MEASURING_TRIES): Promise<void> {
     this.waits = false;
     const dataset = await loadDataset(this.dataset.token).catch(() => null);
-    this.show(dataset ?? this.dataset);
-    if (this.element.isConnected) this.see(true);
+    const [lead] = dataset ? imagesOn(dataset, beginning(dataset)) : [];
+    if (!this.element.isConnected) {
+      this.waits = true;
+    } else if (lead && !isMeasured(lead) && !lead.problem && tries > 1) {
+      window.setTimeout(() => void this.measure(tries - 1), MEASURING_DELAY);
+    } else {
+      this.show(dataset ?? this.dataset);
+      this.see(true);
+    }
   }
 }
 

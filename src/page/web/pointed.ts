@@ -15,7 +15,7 @@ import { at, clamp } from "./geometry";
 import { namesOf } from "./names";
 import { around, projected, type Slab } from "./slab";
 import { type View, visible } from "./view";
-import { boxAddress, readVoxels } from "./voxels";
+import { boxAddress, isWithin, readVoxels } from "./voxels";
 
 /** How long the cursor rests before values are requested, in milliseconds. */
 const REST = 60;
@@ -123,9 +123,14 @@ export class Pointer {
       boxAddress(dataset, channel, time, 0, start, size),
       signal,
     );
-    const isAbsent = (slice: number) =>
-      gaps?.some((gap) => slice >= at(gap.start, axis) && slice < at(gap.end, axis));
-    const present = Array.from(values).filter((_, i) => !isAbsent(at(start, axis) + i));
+    const voxelOf = (slice: number): Triple => {
+      const place: Triple = [...voxel];
+      place[axis] = slice;
+      return place;
+    };
+    const present = Array.from(values).filter(
+      (_, i) => !isWithin(gaps ?? [], voxelOf(at(start, axis) + i)),
+    );
     return projected(slab, present, missingOf(channel));
   }
 

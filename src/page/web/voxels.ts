@@ -65,6 +65,12 @@ export interface Part {
   end: Triple;
 }
 
+/** Whether a voxel lies in one of these parts. */
+export const isWithin = (parts: Part[], voxel: Triple): boolean =>
+  parts.some(({ start, end }) =>
+    voxel.every((value, axis) => value >= at(start, axis) && value < at(end, axis)),
+  );
+
 /** The parts in a header such as `0-64_0-64_3-4,0-64_0-64_8-9`; null if there is no header. */
 function partsIn(header: string | null): Part[] | null {
   if (header === null) return null;
