@@ -40,7 +40,7 @@ pub(super) struct TierWriter {
 /// The newest are last, and verified first: the viewer is likely to need more of them soon.
 #[derive(Default)]
 struct WaitingChunks {
-    chunks: VecDeque<(Arc<UnverifiedTile>, Box<dyn UnfinishedChunk>)>,
+    chunks: VecDeque<(Arc<UnverifiedTile>, UnfinishedChunk)>,
     bytes: usize,
 }
 
@@ -124,7 +124,7 @@ impl TierWriter {
         origin: &Origin,
         tile: &Tile,
         is_for_tiers: bool,
-        unfinished: Option<Vec<Box<dyn UnfinishedChunk>>>,
+        unfinished: Option<Vec<UnfinishedChunk>>,
     ) {
         let tiers = self.tiers.as_ref().filter(|_| is_for_tiers);
         let takes_writes = tiers.is_some_and(Tiers::take_writes) && unfinished.is_some();

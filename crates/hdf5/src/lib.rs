@@ -41,7 +41,8 @@
 //!
 //! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). Under it, the digests of
 //!    files, while a file is read as a whole (`volume::hdf5::digests`).
-//! 2. What fills the chunk index of a dataset, while it is read (`volume::hdf5::index`).
+//! 2. The chunk index of a dataset, while it is read (`volume::hdf5::index`); and the datasets that
+//!    an open file keeps, while one is added (`volume::hdf5`).
 //! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Whatever copies or drops a handle takes
 //!    it, too. libhdf5's file driver reads files and objects under it, and waits for the answers of
 //!    stores, whose threads take only locks of the last kind.

@@ -38,6 +38,7 @@ use voltile_base::geometry::{Region, Xyz};
 
 pub use complex::{ComplexPart, Polar};
 pub use cost::{Positions, ReadCost, Tally};
+pub use hdf5::UnfinishedChunk;
 pub use memory::MemoryVolume;
 pub use missing::Missing;
 pub use references::{StoredArray, StoredChunk, StoredPart, Tzyx};
@@ -137,31 +138,24 @@ pub struct ReadPolicy {
     pub unfinished: Option<UnfinishedChunks>,
 }
 
-/// A chunk that a read has decoded in part.
-pub trait UnfinishedChunk: fmt::Debug + Send {
-    /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
-    /// every read of the chunk fails.
-    fn finish(&self) -> Result<(), ReadError>;
-}
-
 /// The maximum number of chunks listed for a read, about 200 bytes each.
 const MAX_UNFINISHED: usize = 1 << 14;
 
 /// The chunks that a read has decoded in part; clones share the list.
 #[derive(Debug, Clone, Default)]
-pub struct UnfinishedChunks(Arc<Mutex<Vec<Box<dyn UnfinishedChunk>>>>);
+pub struct UnfinishedChunks(Arc<Mutex<Vec<UnfinishedChunk>>>);
 
 impl UnfinishedChunks {
     /// Lists a chunk, unless there are too many.
-    pub fn add(&self, chunk: impl UnfinishedChunk + 'static) {
+    pub fn add(&self, chunk: UnfinishedChunk) {
         let mut chunks = self.0.lock();
         if chunks.len() <= MAX_UNFINISHED {
-            chunks.push(Box::new(chunk));
+            chunks.push(chunk);
         }
     }
 
     /// The chunks so far, which are removed from the list; `None` if there were too many.
-    pub fn take(&self) -> Option<Vec<Box<dyn UnfinishedChunk>>> {
+    pub fn take(&self) -> Option<Vec<UnfinishedChunk>> {
         let chunks = std::mem::take(&mut *self.0.lock());
         (chunks.len() <= MAX_UNFINISHED).then_some(chunks)
     }

@@ -53,7 +53,7 @@ use voltile_base::tile::Fingerprint;
 
 pub use attributes::Attributes;
 pub use beginning::{is_hdf5, tree_at};
-pub use chunks::{ChunkStore, Verify};
+pub use chunks::{ChunkStore, UnfinishedChunk, Verify};
 pub use dataset::{MAX_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use error::OpenError;

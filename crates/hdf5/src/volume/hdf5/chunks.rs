@@ -21,7 +21,7 @@ use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::reused_buffer;
 use crate::volume::{ReadError, Samples, UnfinishedChunks, VoxelType, with_samples};
-pub use finish::Verify;
+pub use finish::{UnfinishedChunk, Verify};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
 #[derive(Debug)]

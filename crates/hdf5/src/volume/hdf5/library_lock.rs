@@ -1,4 +1,5 @@
-//! libhdf5's process-wide lock, for threads that must not wait for it forever.
+//! libhdf5's process-wide lock: for threads that must not wait for it forever, and for locks that
+//! come after it.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl<T> InnerLock<T> {
         self.0.lock()
     }
 
-    /// What it protects, which nothing else uses any more.
+    /// The protected value, which nothing else uses any more.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

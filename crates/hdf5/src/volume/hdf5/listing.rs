@@ -125,7 +125,7 @@ struct ListingWalk<'a> {
     links: VecDeque<PendingLink>,
     /// The depth and the path of each.
     datasets: Vec<(usize, String)>,
-    /// What was found but for the datasets.
+    /// The links and objects to be told of, without the datasets.
     found: Listing,
 }
 

@@ -16,7 +16,7 @@ use super::{Chunk, ChunkRequest, ChunkStore, Extent};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::stored_chunk::FetchedChunk;
-use crate::volume::{ReadError, UnfinishedChunk, VoxelType};
+use crate::volume::{ReadError, VoxelType};
 use serde::Deserialize;
 
 /// When checksums are compared of chunks that are needed only in part.
@@ -166,7 +166,7 @@ impl ChunkStore {
             return;
         };
         if self.verify() == Verify::Idle {
-            unfinished.add(BegunChunk {
+            unfinished.add(UnfinishedChunk {
                 store: self.clone(),
                 dataset: Arc::downgrade(wanted.dataset),
                 at: wanted.at,
@@ -189,9 +189,9 @@ impl ChunkStore {
     }
 }
 
-/// A chunk whose beginning is decoded. It does not keep its file open.
+/// A chunk that a read has decoded in part. It does not keep its file open.
 #[derive(Debug)]
-struct BegunChunk {
+pub struct UnfinishedChunk {
     store: ChunkStore,
     dataset: Weak<StoredDataset>,
     at: Position,
@@ -200,8 +200,10 @@ struct BegunChunk {
     request: Option<RequestId>,
 }
 
-impl UnfinishedChunk for BegunChunk {
-    fn finish(&self) -> Result<(), ReadError> {
+impl UnfinishedChunk {
+    /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
+    /// every read of the chunk fails.
+    pub fn finish(&self) -> Result<(), ReadError> {
         let Self {
             store,
             dataset,

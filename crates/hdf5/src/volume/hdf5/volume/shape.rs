@@ -1,4 +1,4 @@
-//! What is known of a dataset as a volume before any voxel is read.
+//! The shape of a dataset as a volume, and the coding of its chunks, without reading a voxel.
 
 use voltile_base::geometry::Xyz;
 
