@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::Lookup;
 use voltile_base::request::TileRequest;
 use voltile_base::tile::Tile;
@@ -18,7 +17,6 @@ use voltile_hdf5::volume::Yields;
 
 use super::client::Urgency;
 use super::identified::{Identified, RequestSubject};
-use super::maker::{gathered, in_words};
 use super::tile_service::TileService;
 use super::work::Purpose;
 
@@ -39,28 +37,20 @@ impl TileService {
             return;
         }
         let service = Arc::clone(self);
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
-                while !service.is_quiet() {
-                    tokio::time::sleep(DELAY).await;
-                }
-                service.work_in_pause();
-            })),
-            Err(_) => service.work_in_pause(),
-        }
+        drop(tokio::spawn(async move {
+            while !service.is_quiet() {
+                tokio::time::sleep(DELAY).await;
+            }
+            service.pause.is_due.store(false, Ordering::Relaxed);
+            for _ in 0..service.pool.threads() {
+                service.start_if_idle();
+            }
+        }));
     }
 
     /// Whether the last response was at least [`DELAY`] ago.
     fn is_quiet(&self) -> bool {
         self.pause.answered.age() >= DELAY
-    }
-
-    /// Starts the work on all idle threads.
-    fn work_in_pause(self: &Arc<Self>) {
-        self.pause.is_due.store(false, Ordering::Relaxed);
-        for _ in 0..self.pool.threads() {
-            self.start_if_idle();
-        }
     }
 
     fn start_if_idle(self: &Arc<Self>) {
@@ -145,8 +135,8 @@ impl TileService {
         }
     }
 
-    /// Fetches the neighbours of a tile of an object in a store, and has each rendered when it has
-    /// arrived.
+    /// Fetches the neighbours of a tile of an object in a store from the tiers, or has each rendered
+    /// when its chunks have arrived.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
         for tile in neighbours.into_iter().rev() {
             let mut ahead = self.ahead.lock();
@@ -171,25 +161,15 @@ impl TileService {
         if self.cache.peek(&identified.key()).is_some() {
             return;
         }
-        let Some(footprint) = identified.footprint() else {
+        let Some(work) = self.work(&identified, Purpose::Neighbour, None) else {
             return;
         };
-        let place = in_words(identified.origin.token());
-        if self.is_in_a_tier(&identified).await || gathered(footprint, &place).await.is_ok() {
-            self.prefetch(vec![tile]);
+        match self.maker.without_rendering(&Arc::new(work)).await {
+            Ok(Some((tile, weight))) => self.cache.add(&identified.key(), tile, weight),
+            Ok(None) => self.prefetch(vec![tile]),
+            // It is ignored, unless the tile is requested.
+            Err(_) => {}
         }
-    }
-
-    async fn is_in_a_tier(&self, identified: &Identified) -> bool {
-        if !self.tier_writer.has_tiers() {
-            return false;
-        }
-        let key = identified.key();
-        let origin = identified.origin.clone();
-        let tier_writer = Arc::clone(&self.tier_writer);
-        spawn_blocking(move || tier_writer.has_anywhere(&origin, key))
-            .await
-            .unwrap_or(false)
     }
 
     /// A tile that may be prefetched; `None` if it shows nothing, or needs measuring first.
@@ -212,7 +192,10 @@ impl TileService {
         let Some(ahead) = self.work(&identified, Purpose::Neighbour, None) else {
             return;
         };
-        if let Some(tile) = ahead.find() {
+        // For a tile of an object in a store, the tiers have been asked.
+        if !ahead.footprint.is_remote()
+            && let Some(tile) = ahead.find()
+        {
             return flight.land(Ok(ahead.weighed(tile)));
         }
         let rendered = self

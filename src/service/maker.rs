@@ -26,8 +26,9 @@ use super::pool::{PendingWork, RenderPool};
 use super::queue::Busy;
 use super::work::TileWork;
 
-/// The maximum number of tiles that are looked for in the tiers at once.
-const MAX_LOOKUPS: usize = 16;
+/// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
+/// that are fetched ahead, so that requests need not wait for these.
+const MAX_LOOKUPS: usize = 32;
 /// The maximum number of tiles whose chunks are fetched at once.
 const MAX_FETCHES: usize = 64;
 /// The maximum number of tiles that are looked for or fetched, or wait to be.
@@ -69,8 +70,8 @@ impl TileMaker {
         let pending = PendingWork::new(&self.metrics);
         let found = self.without_rendering(&work).await;
         pending.begin();
-        if let Some(tile) = found.inspect_err(|error| work.note(error))? {
-            return Ok(work.weighed(tile));
+        if let Some(made) = found.inspect_err(|error| work.note(error))? {
+            return Ok(made);
         }
         let queued = Instant::now();
         let key = work.key;
@@ -95,12 +96,18 @@ impl TileMaker {
             return Ok(());
         }
         let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
-        gathered(footprint, place).await
+        let gathering = spawn_blocking(move || footprint.gather()).await;
+        let arrived = gathering.map_err(|_| Abandoned)??.done().await;
+        // The error of a store does not say for what it was.
+        Ok(arrived.map_err(|error| unread(place, error))?)
     }
 
-    /// The tile if it need not be rendered, because a tier has it or it is a stored chunk;
-    /// otherwise all that it is rendered from has arrived.
-    async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
+    /// The tile and its weight if it need not be rendered, because a tier has it or it is a stored
+    /// chunk; otherwise all that it is rendered from has arrived.
+    pub async fn without_rendering(
+        &self,
+        work: &Arc<TileWork>,
+    ) -> Result<Option<(Tile, usize)>, TileError> {
         let is_remote = work.footprint.is_remote();
         if !work.is_looked_for() && !is_remote {
             return Ok(None);
@@ -115,7 +122,7 @@ impl TileMaker {
             let looking = Arc::clone(work);
             let looked_up = spawn_blocking(move || looking.find()).await;
             if let Some(tile) = looked_up.map_err(|_| Abandoned)? {
-                return Ok(Some(tile));
+                return Ok(Some(work.weighed(tile)));
             }
         }
         if !is_remote {
@@ -126,23 +133,12 @@ impl TileMaker {
         let Drawing::Box(planned) = &work.drawing else {
             return Ok(None);
         };
-        Ok(planned.stored_chunk(&self.metrics, work.policy.trace.as_deref()))
+        let chunk = planned.stored_chunk(&self.metrics, work.policy.trace.as_deref());
+        Ok(chunk.map(|chunk| work.weighed(chunk)))
     }
 }
 
 /// Names a dataset in errors.
 pub(super) fn in_words(token: &Name) -> String {
     format!("the dataset {token}")
-}
-
-/// Fetches the voxels of a tile that lie in stores; `place` is for errors.
-pub(super) async fn gathered(footprint: Footprint, place: &str) -> Result<(), TileError> {
-    let gathering = spawn_blocking(move || footprint.gather())
-        .await
-        .map_err(|_| Abandoned)??;
-    // The error of a store does not say for what it was.
-    Ok(gathering
-        .done()
-        .await
-        .map_err(|error| unread(place, error))?)
 }

@@ -209,10 +209,21 @@ impl RenderPool {
         self.on_thread(move || work(turn));
     }
 
+    /// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
     fn on_thread(&self, work: impl FnOnce() + Send + 'static) {
-        if let Some(runtime) = &self.0.runtime {
-            drop(runtime.spawn_blocking(move || guard(work)));
-        }
+        let Some(runtime) = &self.0.runtime else {
+            return;
+        };
+        drop(runtime.spawn_blocking(move || {
+            let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
+                return;
+            };
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            tracing::error!("a render thread panicked, which is a defect of this program: {text}");
+        }));
     }
 
     /// Runs a job when its turn comes; fails if the queue is full. Requests for the same `key` can
@@ -300,36 +311,6 @@ impl RenderPool {
         };
         self.on_thread(move || run(Ok(turn)));
     }
-
-    /// Starts the next job after one, or idle work, has ended.
-    fn start_next(&self, was_idle_work: bool) {
-        let mut state = self.0.state.lock();
-        state.waiting.extra -= usize::from(was_idle_work);
-        // A thread that was stuck and has been replaced starts no job.
-        let next = if state.running > state.most {
-            None
-        } else {
-            state.waiting.take(Instant::now())
-        };
-        if next.is_none() {
-            state.running -= 1;
-        }
-        drop(state);
-        if let Some(next) = next {
-            self.start(next);
-        }
-    }
-}
-
-/// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
-fn guard(work: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
-        tracing::error!("a render thread panicked, which is a defect of this program: {text}");
-    }
 }
 
 impl Drop for SharedPool {
@@ -342,11 +323,26 @@ impl Drop for SharedPool {
 }
 
 impl Drop for Turn {
+    /// Starts the next job.
     fn drop(&mut self) {
         let was_idle_work = self.place.is_none();
         // Before the next job starts, so that the activity count never includes both.
         self.place = None;
-        self.pool.start_next(was_idle_work);
+        let mut state = self.pool.0.state.lock();
+        state.waiting.extra -= usize::from(was_idle_work);
+        // A thread that was stuck and has been replaced starts no job.
+        let next = if state.running > state.most {
+            None
+        } else {
+            state.waiting.take(Instant::now())
+        };
+        if next.is_none() {
+            state.running -= 1;
+        }
+        drop(state);
+        if let Some(next) = next {
+            self.pool.start(next);
+        }
     }
 }
 

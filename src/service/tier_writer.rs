@@ -95,13 +95,6 @@ impl TierWriter {
             .map_or(Ok(false), |tiers| tiers.has(origin.token(), &key))
     }
 
-    /// Whether any tier has a tile. Blocks.
-    pub fn has_anywhere(&self, origin: &Origin, key: TileKey) -> bool {
-        self.tiers
-            .as_ref()
-            .is_some_and(|tiers| tiers.has_any(origin.token(), &key))
-    }
-
     /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until
     /// that is done.
     pub fn store_now(&self, origin: &Origin, tile: &Tile) -> Result<(), TileError> {

@@ -90,13 +90,6 @@ impl Tiers {
         Ok(self.has_lasting())
     }
 
-    /// Whether any tier has a tile; its checksum is not verified. Errors are counted and logged.
-    pub fn has_any(&self, token: &Name, key: &TileKey) -> bool {
-        self.0
-            .iter()
-            .any(|tier| tier.0.has(token, key).unwrap_or(false))
-    }
-
     /// Whether a tier is meant to last, so that tiles can be rendered ahead of requests.
     pub fn has_lasting(&self) -> bool {
         self.0.iter().any(is_lasting)

@@ -272,6 +272,27 @@ fn a_scroll_reads_ahead_and_no_byte_twice() {
 }
 
 #[test]
+fn the_next_slices_come_from_the_disk_cache_if_it_has_them() {
+    let remote = Remote::with_scattered_planes();
+    let arguments = [PLAIN[0], PLAIN[1], "--set", "cache.directory=cache"];
+    let server = remote.serve(&["planes.h5"], &arguments);
+    assert!((0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("all are written", || {
+        server.count("voltile_tier_writes_total") >= PLANES as u64
+    });
+    drop(server);
+    let server = remote.serve(&["planes.h5"], &arguments);
+    remote.objects.take_asked();
+    assert!(shows(&server, 1, 0));
+    wait_until("the next two are found, too", || {
+        server.count("voltile_tier_hits_total") == 3
+    });
+    assert!(shows(&server, 1, 1) && shows(&server, 1, 2));
+    let neighbours = server.count("voltile_neighbours_rendered_total");
+    assert_eq!((server.renders(), neighbours), (0, 0));
+}
+
+#[test]
 fn all_planes_and_all_chunks_take_no_byte_twice() {
     let remote = Remote::new();
     many(&remote.path("planes.h5"));
@@ -321,6 +342,35 @@ fn fetching_is_given_up_when_the_client_is_gone() {
     // Whoever asks next is not affected.
     remote.objects.mend();
     assert!(shows(&server, 1, 3));
+}
+
+#[test]
+fn a_client_that_leaves_and_asks_again_at_once_does_not_repeat_the_request() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    // A slow machine may take longer than the grace: another plane each time.
+    let is_asked_once = |z: usize| {
+        remote.objects.take_asked();
+        remote.objects.answer(
+            "planes.h5",
+            Manner {
+                delay: Duration::from_millis(300),
+                ..Manner::default()
+            },
+        );
+        let mut again = server.connect();
+        let mut connection = server.connect();
+        connection.send("GET", &tile(z), &[]);
+        wait_until("the request is in flight", || is_asked(&remote));
+        connection.hang_up();
+        again.send("GET", &tile(z), &[]);
+        assert_eq!(
+            again.receive("GET").unwrap().picture(),
+            volumes::plane(1, z)
+        );
+        planes(&reads(&remote.objects.asked())) == [z]
+    };
+    assert!((3..8).any(is_asked_once), "each time it was repeated");
 }
 
 /// Whether a request waits for its answer.

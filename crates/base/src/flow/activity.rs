@@ -175,8 +175,7 @@ impl Activity {
     /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all
     /// threads: it is short.
     pub fn finish<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.finishing.fetch_add(1, Ordering::Relaxed);
-        let _working = Finishing(self);
+        let _working = IdleWork::begin(&self.0.finishing);
         work()
     }
 
@@ -187,8 +186,7 @@ impl Activity {
 
     /// Runs a prefetch, which should end early once [`Activity::has_jobs`] becomes true.
     pub fn prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.prefetching.fetch_add(1, Ordering::Relaxed);
-        let _working = Prefetching(self);
+        let _working = IdleWork::begin(&self.0.prefetching);
         work()
     }
 
@@ -198,21 +196,19 @@ impl Activity {
     }
 }
 
-/// Decrements the count even if the prefetch panics.
-struct Prefetching<'a>(&'a Activity);
+/// Counts a piece of idle work until it is dropped, also by a panic.
+struct IdleWork<'a>(&'a AtomicUsize);
 
-impl Drop for Prefetching<'_> {
-    fn drop(&mut self) {
-        self.0.0.prefetching.fetch_sub(1, Ordering::Relaxed);
+impl<'a> IdleWork<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
-/// Decrements the count even if the work panics.
-struct Finishing<'a>(&'a Activity);
-
-impl Drop for Finishing<'_> {
+impl Drop for IdleWork<'_> {
     fn drop(&mut self) {
-        self.0.0.finishing.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
