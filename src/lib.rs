@@ -128,12 +128,11 @@
 //! flow::stalls      the list of watched threads    each thread's file
 //! flow::activity    the helpers                    all that decoding takes; nobody waits for it: others try it
 //! service::boxes    a client's turn                the memory for boxes
-//! service::trials   the trials                     those of stores, which are asked for the identities of files
 //! ```
 //!
 //! Under all others no lock is taken, and under none a job or its future is dropped: a cache's
 //! keys, a bounded queue, a breaker, the render queue, the chunks to verify, the neighbours and
-//! those being fetched, the problems of parts.
+//! those being fetched, the problems of parts, the report of openings.
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted.
 //! [`voltile_base::flow::stalls`] tells which files are stuck; reads of them fail at once, requests

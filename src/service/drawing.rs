@@ -13,7 +13,7 @@ use crate::catalog::range_of;
 
 /// The plan of a picture or box.
 pub(super) enum Drawing {
-    Tile(Plan),
+    Tile(Box<Plan>),
     Overview(Overview),
     Range(Visible),
     Box(PlannedBox),
@@ -23,7 +23,7 @@ impl Drawing {
     /// The stored voxels that it shows.
     pub fn footprint(&self) -> Footprint {
         match self {
-            Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(plan)),
+            Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(&**plan)),
             Drawing::Overview(plan) => Footprint::new(&plan.tiles),
             Drawing::Range(plan) => Footprint::new(&plan.tiles),
             Drawing::Box(planned) => Footprint::of_box(&planned.plan),

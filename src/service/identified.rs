@@ -152,7 +152,7 @@ impl Identified {
     pub(super) fn drawing(&self) -> Option<Drawing> {
         Some(match &self.subject {
             RequestSubject::Black(_) => return None,
-            RequestSubject::Tile(resolved) => Drawing::Tile(resolved.plan()),
+            RequestSubject::Tile(resolved) => Drawing::Tile(Box::new(resolved.plan())),
             RequestSubject::Overview(overview) => Drawing::Overview(overview.plan()),
             RequestSubject::Range(visible) => Drawing::Range(visible.plan()),
             RequestSubject::Box(planned) => Drawing::Box(planned.clone()),
