@@ -968,4 +968,67 @@ mod tests {
         assert!(!is_discovered(&settings(&[("a", &path)])));
         assert!(is_discovered(&settings(&[("a", &path), ("b", &only_kind)])));
     }
+
+    #[test]
+    fn a_refused_file_stays_refused_for_datasets_that_are_opened_later() {
+        let place = tempfile::tempdir().unwrap();
+        let [first, second] = ["a.h5", "b.h5"].map(|name| {
+            let path = place.path().join(name);
+            std::fs::write(&path, "no HDF5").unwrap();
+            Location::from(path)
+        });
+        let channel_of = |file: &Location| ChannelSettings {
+            file: Some(file.clone()),
+            path: Some("/raw".to_owned()),
+            ..ChannelSettings::default()
+        };
+        let both = DatasetSettings {
+            channels: BTreeMap::from([
+                (Name::nearest("x"), channel_of(&first)),
+                (Name::nearest("y"), channel_of(&second)),
+            ]),
+            ..DatasetSettings::default()
+        };
+        let settings = Settings {
+            datasets: BTreeMap::from([
+                (
+                    Name::nearest("alone"),
+                    DatasetSettings::of_file(second.clone()),
+                ),
+                (Name::nearest("both"), both),
+            ]),
+            ..Settings::default()
+        };
+        let (sender, verdicts) = channel();
+        let verdicts = Mutex::new(Some(verdicts));
+        sender
+            .send((second, Some("it crashes".to_owned())))
+            .unwrap();
+        let empty = Catalog::open(
+            &Settings::default(),
+            &Metrics::default(),
+            &Activity::default(),
+        );
+        let mut told = Vec::new();
+        empty.catalog.open_each(
+            &settings,
+            settings.datasets.keys().cloned().collect(),
+            &move |_, _| verdicts.lock().take().unwrap(),
+            Duration::ZERO,
+            |opened| {
+                for opened in opened {
+                    let faults = opened.faults.iter();
+                    told.push((
+                        opened.dataset.token.to_string(),
+                        faults
+                            .filter(|fault| fault.problem.contains("it crashes"))
+                            .count(),
+                    ));
+                }
+                // The trial of the other file takes longer.
+                sender.send((first.clone(), None)).unwrap();
+            },
+        );
+        assert_eq!(told, [("alone".to_owned(), 1), ("both".to_owned(), 1)]);
+    }
 }
