@@ -3,8 +3,8 @@
 //!
 //! Source: RosettaSciIO (`rsciio._hierarchical`) and hyperspy's "The data axes". An axis group has
 //! the attributes `name`, `scale`, `offset`, `units` and `navigate`, in the order of the array's
-//! axes. Axes that hyperspy does not navigate belong to one signal: the two of an image are y, x.
-//! The positions of a spectrum are taken for z.
+//! axes. The axes that are not navigated are those of a signal: y and x if the signal is an image.
+//! If it is a spectrum, its axis is taken for z.
 
 use voltile_base::axes::{Axes, AxisName};
 
@@ -32,24 +32,26 @@ impl Layout for Hyperspy {
             return None;
         }
         let group = about.group();
-        let found: Vec<DataAxis> = (0..about.rank())
-            .map(|place| axis(about, place))
+        let data_axes: Vec<DataAxis> = (0..about.rank())
+            .map(|index| axis(about, index))
             .collect::<Option<_>>()?;
-        let names: Vec<_> = found.iter().map(|axis| axis.name).collect();
-        let navigated: Vec<_> = found.iter().map(|axis| axis.is_navigated).collect();
+        let names: Vec<_> = data_axes.iter().map(|axis| axis.name).collect();
+        let navigated: Vec<_> = data_axes.iter().map(|axis| axis.is_navigated).collect();
         let axes = completed(&names, &about.dataset.shape)
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
-        let is_spectrum = found.iter().any(|axis| axis.is_spectral);
-        let spacings: Vec<_> = found.into_iter().map(|axis| axis.spacing).collect();
+        let is_spectrum = data_axes.iter().any(|axis| axis.is_spectral);
+        let spacings: Vec<_> = data_axes.into_iter().map(|axis| axis.spacing).collect();
         let Calibration { voxel, origin } =
             Calibration::new(&axes, &about.dataset.shape, &spacings);
-        let title = about.file.attributes(&format!("{group}/metadata/General"));
-        let title = title
+        let general = about.file.attributes(&format!("{group}/metadata/General"));
+        let title = general
             .and_then(|general| general.text("title"))
             .filter(|title| !title.trim().is_empty());
+        // hyperspy's name for the group of a signal without a title.
+        let is_unnamed = last_of(group) == "__unnamed__";
         Some(Marks {
-            named_by: Some(group.to_owned()).filter(|group| last_of(group) != "__unnamed__"),
+            named_by: (!is_unnamed).then(|| group.to_owned()),
             label: title,
             axes: Some(axes),
             is_spectrum,
@@ -60,26 +62,30 @@ impl Layout for Hyperspy {
     }
 }
 
-fn axis(about: &About<'_>, place: usize) -> Option<DataAxis> {
-    let own = about
-        .file
-        .attributes(&format!("{}/axis-{place}", about.group()))?;
-    let units = own.text("units").filter(|units| is_defined(units));
-    // Without a unit, the scale is that of the array's indices.
-    let spacing = match (own.number("scale"), &units) {
-        (Some(scale), Some(units)) => Some(Spacing::new(scale, own.number("offset"), Some(units))),
+/// The axis of the array with this index; `None` if it has no group.
+fn axis(about: &About<'_>, index: usize) -> Option<DataAxis> {
+    let path = format!("{}/axis-{index}", about.group());
+    let attributes = about.file.attributes(&path)?;
+    let units = attributes.text("units").filter(|units| is_defined(units));
+    // A scale without a unit only counts the array's indices.
+    let spacing = match (attributes.number("scale"), &units) {
+        (Some(scale), Some(units)) => {
+            let offset = attributes.number("offset");
+            Some(Spacing::new(scale, offset, Some(units)))
+        }
         _ => None,
     };
-    let name = own.text("name").filter(|name| is_defined(name));
+    let name = attributes.text("name").filter(|name| is_defined(name));
     Some(DataAxis {
         name: name.as_deref().and_then(axis_named),
         is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
-        is_navigated: own.flag("navigate").unwrap_or(false),
+        is_navigated: attributes.flag("navigate").unwrap_or(false),
         spacing,
     })
 }
 
-/// Whether a text is not one of the marks for an undefined value.
+/// Whether the text of a name or a unit is more than a placeholder. `px` is treated as one, because
+/// it only counts the array's indices.
 fn is_defined(text: &str) -> bool {
     !matches!(
         text.trim(),
@@ -87,34 +93,37 @@ fn is_defined(text: &str) -> bool {
     )
 }
 
-/// The axes by whether they are navigated: the own axes of an image are y, x; the own axis of a
-/// spectrum is z, below the last two that are navigated.
+/// Names the axes by whether they are navigated. The signal's axes are y, x if it is an image. If
+/// it is a spectrum, its axis is z, and the last two navigated axes are y, x.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
-    let places =
-        |wanted: bool| (0..navigated.len()).filter(move |place| navigated[*place] == wanted);
-    let (signal, outer): (Vec<_>, Vec<_>) = (places(false).collect(), places(true).collect());
+    let mut signal = Vec::new();
+    let mut navigation = Vec::new();
+    for (index, is_navigated) in navigated.iter().enumerate() {
+        if *is_navigated {
+            navigation.push(index);
+        } else {
+            signal.push(index);
+        }
+    }
     let mut letters = vec![None; navigated.len()];
-    let rest = match (&signal[..], &outer[..]) {
+    let (outer, outer_letters) = match (&signal[..], &navigation[..]) {
         ([y, x], outer) => {
             letters[*y] = Some('y');
             letters[*x] = Some('x');
-            outer
-                .iter()
-                .rev()
-                .copied()
-                .zip("ztc".chars())
-                .collect::<Vec<_>>()
+            (outer, "ztc")
         }
         ([energy], [outer @ .., y, x]) => {
             letters[*y] = Some('y');
             letters[*x] = Some('x');
             letters[*energy] = Some('z');
-            outer.iter().rev().copied().zip("tc".chars()).collect()
+            (outer, "tc")
         }
         _ => return None,
     };
-    rest.into_iter()
-        .for_each(|(place, letter)| letters[place] = Some(letter));
+    // The last of the outer axes gets the first letter.
+    for (index, letter) in outer.iter().rev().zip(outer_letters.chars()) {
+        letters[*index] = Some(letter);
+    }
     Axes::new(&letters.into_iter().collect::<Option<String>>()?).ok()
 }
 

@@ -1,8 +1,8 @@
 //! Marks: what a dataset's attributes and path say about it, in the conventions of the programs
 //! that wrote it.
 //!
-//! If several layouts describe the same property of a dataset, the first layout wins. The rest is
-//! guessed in [`super::plain`].
+//! If several layouts describe the same property of a dataset, the first layout wins. Properties
+//! that no layout describes are guessed in [`super::plain`].
 
 use voltile_base::axes::Axes;
 use voltile_base::geometry::{Affine, Xyz};
@@ -16,13 +16,14 @@ use super::{Rank, VoxelSize};
 /// Facts about a dataset that need no guess.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
-    /// Why the dataset is of the layout; `None` if it could be of any.
+    /// The reason to take the dataset for one of the layout; `None` if it could be of any layout.
     pub because: Option<String>,
-    /// Says what the dataset is if it is never a channel, whatever its shape: "a palette".
+    /// A phrase such as "a palette", if the dataset is never a channel, whatever its shape.
     pub aside: Option<&'static str>,
-    /// How likely it is what the file was written for, unless it is small.
+    /// How likely the dataset is what the file was written for, if the file tells. Its shape or
+    /// path can still lower the rank.
     pub rank: Option<Rank>,
-    /// The path to derive its name from, if its own is less informative.
+    /// The path to derive its name from, if its own path is less informative.
     pub named_by: Option<String>,
     /// Its name in the file.
     pub label: Option<String>,
@@ -33,19 +34,19 @@ pub(super) struct Marks {
     pub kind: Option<Kind>,
     /// Why it holds labels, as in "labels, because …".
     pub labels_because: Option<String>,
-    /// The voxel type, if stored as another type.
+    /// The voxel type, if the values are stored as another type.
     pub means: Option<VoxelType>,
-    /// The values for which its stored values stand, if not for themselves.
+    /// Maps stored values to the values that they stand for, unless they stand for themselves.
     pub values: Option<Values>,
-    /// The values that it declares as missing.
+    /// The values that mark missing data.
     pub missing: Vec<Number>,
     pub voxel: Option<VoxelSize>,
     /// When its time points were recorded.
     pub timing: Option<Timing>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
     pub origin: Option<Xyz<f64>>,
-    /// The directions of its axes x, y and z in the file's space, unless
-    /// they are the axes of the space.
+    /// The directions of its axes x, y and z in the file's space, unless they are the axes of the
+    /// space.
     pub directions: Option<[[f64; 3]; 3]>,
     /// The display range.
     pub range: Option<Window>,
@@ -77,14 +78,15 @@ impl Marks {
 
     /// Where its voxels lie in the file's space; `None` if the file does not say it.
     pub fn transform(&self) -> Option<Affine> {
-        let edges = <[f64; 3]>::from(self.voxel.as_ref()?.size);
-        let usual = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-        let directions = self.directions.unwrap_or(usual);
-        let edges = std::array::from_fn(|axis| directions[axis].map(|part| part * edges[axis]));
+        let size = <[f64; 3]>::from(self.voxel.as_ref()?.size);
+        let axes_of_space = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let directions = self.directions.unwrap_or(axes_of_space);
+        let edges = std::array::from_fn(|axis| directions[axis].map(|part| part * size[axis]));
         Affine::from_edges(edges, self.origin?)
     }
 
-    /// These marks, completed by the marks of a later layout.
+    /// These marks, completed by the marks of a later layout. The missing values and the notices of
+    /// both are kept.
     pub fn or(mut self, later: Marks) -> Self {
         self.notices.extend(later.notices);
         self.missing.extend(later.missing);

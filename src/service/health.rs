@@ -1,4 +1,4 @@
-//! The problems at present, for `/readyz`: each part of the service notes its own problems here.
+//! The current problems, for `/readyz`. The parts of the service record their problems here.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use voltile_base::name::Name;
 use crate::catalog::Catalog;
 use crate::tier::Backend;
 
-/// The problems at present.
+/// The current problems of datasets and of parts of the service.
 #[derive(Debug, Default)]
 pub struct Health(Mutex<Problems>);
 
@@ -21,13 +21,13 @@ struct Problems {
 /// A part of the service that may have problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServicePart {
-    /// The last reload of the configuration failed, so nothing has changed.
+    /// The configuration: its last reload failed, so the settings before it are still in force.
     Configuration,
-    /// Files in the folders that are served, which had to be left out.
+    /// The files in served folders: some cannot be served.
     Files,
-    /// A tier, without which tiles are served.
+    /// A tier that fails. Tiles are served without it.
     Tier(Backend),
-    /// A store that does not answer, or refuses an object: the datasets in it are unavailable.
+    /// A store that does not answer, or that refuses an object. Its datasets are unavailable.
     Store,
 }
 
@@ -53,31 +53,32 @@ impl Health {
         }
     }
 
-    /// Replaces the problems of a part; returns whether they are new.
+    /// Replaces the problems of a part. Returns whether there are any, and they are not the same as
+    /// before.
     pub fn set(&self, part: ServicePart, problems: &[String]) -> bool {
-        let before = self.0.lock().parts.insert(part, problems.to_vec());
-        !problems.is_empty() && before.as_deref() != Some(problems)
+        let previous = self.0.lock().parts.insert(part, problems.to_vec());
+        !problems.is_empty() && previous.as_deref() != Some(problems)
     }
 
-    /// The problem of a dataset that cannot be reopened.
+    /// The problem of a dataset, if it could not be reopened.
     pub fn of_dataset(&self, token: &Name) -> Option<String> {
         self.0.lock().datasets.get(token).cloned()
     }
 
-    /// Forgets the problems of datasets that are not served any more, or were opened.
+    /// Forgets the problems of datasets that are no longer served, or that have just been opened.
     pub fn follow(&self, catalog: &Catalog, opened: &[Name]) {
         let mut problems = self.0.lock();
         let datasets = &mut problems.datasets;
         datasets.retain(|token, _| catalog.dataset(token).is_some() && !opened.contains(token));
     }
 
-    /// The problems of the parts.
+    /// Each problem, with the part that has it.
     pub fn of_parts(&self) -> Vec<(ServicePart, String)> {
-        let mut problems = Vec::new();
-        for (part, all) in &self.0.lock().parts {
-            problems.extend(all.iter().map(|problem| (*part, problem.clone())));
+        let mut pairs = Vec::new();
+        for (part, problems) in &self.0.lock().parts {
+            pairs.extend(problems.iter().map(|problem| (*part, problem.clone())));
         }
-        problems
+        pairs
     }
 }
 
@@ -87,7 +88,8 @@ mod tests {
 
     #[test]
     fn problems_are_set_and_cleared() {
-        let (health, token) = (Health::default(), Name::nearest("brain"));
+        let health = Health::default();
+        let token = Name::nearest("brain");
         health.set_dataset(&token, Some("gone".to_owned()));
         assert_eq!(health.of_dataset(&token).as_deref(), Some("gone"));
         health.set_dataset(&token, None);

@@ -1,10 +1,11 @@
-//! A work: all selected tiles, slab by slab.
+//! The list of all selected tiles in the order in which they are warmed: slab by slab.
 //!
-//! A slab is as thick as a stored chunk, along the axis of slices, and as wide as the volume. Its
-//! tiles are rendered at all levels that are read from its chunks: row by row and column by column,
-//! and at each place slice by slice. So a chunk is decoded once for each level and plane, and only
-//! once for all levels if the cache of decoded chunks holds a slab. (When warming, a chunk is
-//! decoded whole at once; otherwise the first tile decodes only the part that it shows.)
+//! A slab is a layer of the volume that is as thick as a stored chunk along the axis of slices. Its
+//! tiles are rendered at all levels that are read from its chunks. At each level, the tiles are
+//! rendered row by row and column by column, and at each place slice by slice. So a chunk is
+//! decoded once for each level and plane, and only once for all levels if the cache of decoded
+//! chunks holds a slab. (Warming decodes a whole chunk for its first tile. Other requests decode
+//! only the part of a chunk that their tile shows.)
 
 use std::ops::Range;
 
@@ -16,17 +17,18 @@ use super::choose::choose;
 use super::pass::{LevelSlices, Pass, Slab};
 use super::selection::Selection;
 
-/// Tiles, and the order in which they are rendered.
+/// The tiles to render, in order.
 #[derive(Debug, Clone)]
 pub struct WarmWork {
     passes: Vec<Pass>,
-    /// The range of its slabs among the slabs of all passes.
-    part: Range<usize>,
+    /// The slabs of this shard, by their indices among the slabs of all passes.
+    slab_range: Range<usize>,
+    /// The number of tiles.
     total: u64,
 }
 
 impl WarmWork {
-    /// The selected tiles of the datasets; only one shard of them, if it is given.
+    /// The selected tiles of the datasets; if a shard is given, only the tiles of this shard.
     ///
     /// # Errors
     /// Nothing is selected, or a selected name exists nowhere; the error lists what exists.
@@ -37,7 +39,8 @@ impl WarmWork {
     ) -> Result<Self, String> {
         let mut work = Self {
             passes: choose(selection, datasets)?,
-            part: 0..usize::MAX,
+            // All slabs, until those of the shard are known.
+            slab_range: 0..usize::MAX,
             total: 0,
         };
         let counts: Vec<u64> = work.slabs().map(Slab::count).collect();
@@ -51,8 +54,8 @@ impl WarmWork {
                 known.join(", ")
             ));
         }
-        work.part = shard.map_or(0..counts.len(), |shard| shard.part(&counts));
-        for count in &counts[work.part.clone()] {
+        work.slab_range = shard.map_or(0..counts.len(), |shard| shard.part(&counts));
+        for count in &counts[work.slab_range.clone()] {
             work.total = work.total.saturating_add(*count);
         }
         Ok(work)
@@ -68,8 +71,9 @@ impl WarmWork {
         self.slabs().flat_map(Slab::tiles)
     }
 
+    /// The slabs of this shard.
     fn slabs(&self) -> impl Iterator<Item = Slab<'_>> {
         let all = self.passes.iter().flat_map(Pass::slabs);
-        all.skip(self.part.start).take(self.part.len())
+        all.skip(self.slab_range.start).take(self.slab_range.len())
     }
 }

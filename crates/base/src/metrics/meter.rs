@@ -1,5 +1,5 @@
-//! Measures a read twice with the same clock: for the totals of the server, and for the trace of
-//! one request.
+//! Measures reads. Each duration is taken once, and added both to the totals of the server and to
+//! the trace of the request that the read is for.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use super::Metrics;
 use super::clock::Clock;
 use crate::flow::trace::{Stage, Trace};
 
-/// The totals, and the trace of the request that a read is for, if it has one.
+/// Adds measurements of reads to the totals, and to the trace of the request that the reads are
+/// for, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Meter<'a> {
     metrics: &'a Metrics,
@@ -15,12 +16,12 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Measures for a request, or for the totals alone.
+    /// A meter for the reads of one request. Without a trace, it adds to the totals alone.
     pub fn new(metrics: &'a Metrics, trace: Option<&'a Trace>) -> Self {
         Self { metrics, trace }
     }
 
-    /// A stored chunk was read.
+    /// Adds a stored chunk that was read: its stored size, and how long the read took.
     pub fn read_chunk(&self, bytes: u64, span: Duration) {
         self.metrics.chunk_stored_bytes.inc_by(bytes);
         self.metrics.chunk_reading.add(span);
@@ -30,7 +31,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// A chunk was decoded.
+    /// Adds the time that it took to decode a chunk.
     pub fn decoded_chunk(&self, span: Duration) {
         self.metrics.chunk_decoding.add(span);
         if let Some(trace) = self.trace {
@@ -38,18 +39,22 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Reads and decodes a chunk through the HDF5 library.
+    /// Runs `work`, which reads and decodes a chunk through the HDF5 library, and adds its duration
+    /// as time spent reading.
     pub fn read_in_library<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
-        self.metrics.library.add(began.elapsed());
+        let span = began.elapsed();
+        self.metrics.library.add(span);
         if let Some(trace) = self.trace {
-            trace.add(Stage::Read, began.elapsed());
+            trace.add(Stage::Read, span);
         }
         result
     }
 
-    /// Reads on the render thread: through the HDF5 library, or by copying unfiltered voxels.
+    /// Runs `work`, which reads voxels on the render thread itself: through the HDF5 library, or by
+    /// copying unfiltered voxels. Adds its duration to `clock`, and in the trace to the time spent
+    /// reading, which does not count as drawing.
     pub fn read_at_once<T>(&self, clock: &Clock, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
@@ -62,7 +67,8 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// Reads and decodes chunks on the render thread, or waits for other threads that do.
+    /// Runs `work`, in which the render thread reads and decodes chunks, or waits for other threads
+    /// that do. Its duration does not count as drawing.
     pub fn fetch<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(trace) = self.trace else {
             return work();
@@ -73,7 +79,7 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// A chunk was found decoded in the cache.
+    /// Counts a chunk that was found decoded in the cache.
     pub fn found_chunk(&self) {
         self.metrics.chunk_hits.inc();
         if let Some(trace) = self.trace {

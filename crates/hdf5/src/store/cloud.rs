@@ -32,6 +32,7 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
+    /// The object at `address`, which lies in `bucket`.
     pub fn to(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
         Ok(Self {
             bucket,
@@ -39,24 +40,25 @@ impl Cloud {
         })
     }
 
-    /// Asks again with other credentials if the current ones are refused and may have changed.
-    async fn part(
+    /// Requests a range. If the store refuses the credentials, they are read again, and the request
+    /// is repeated once if they have changed.
+    async fn request_with_current_credentials(
         &self,
         range: Range<u64>,
         expected: Option<&Version>,
     ) -> Result<RangeBytes, StoreError> {
         let client = self.bucket.client();
-        match self.ask(&client, &range, expected).await {
-            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client).await
-            {
-                Some(other) => self.ask(&other, &range, expected).await,
-                None => Err(refusal),
-            },
-            answer => answer,
+        let answer = self.request(&client, &range, expected).await;
+        if !matches!(answer, Err(StoreError::Denied { .. })) {
+            return answer;
+        }
+        match self.bucket.instead_of(&client).await {
+            Some(renewed) => self.request(&renewed, &range, expected).await,
+            None => answer,
         }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         client: &BucketClient,
         range: &Range<u64>,
@@ -67,16 +69,13 @@ impl Cloud {
             if_match: expected.and_then(|version| version.etag.clone()),
             ..GetOptions::default()
         };
-        let answer =
-            client
-                .get_opts(&self.key, options)
-                .await
-                .map_err(|error| match failure(error) {
-                    StoreError::Changed if expected.is_none() => {
-                        StoreError::invalid("the object is empty")
-                    }
-                    other => other,
-                })?;
+        let answer = client.get_opts(&self.key, options).await;
+        let answer = answer.map_err(|error| match failure(error) {
+            // The first request for an object expects no version. It can only fail like this if
+            // the object has no first byte.
+            StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
+            other => other,
+        })?;
         let meta = &answer.meta;
         let version = Version::new(
             meta.size,
@@ -95,7 +94,8 @@ impl Cloud {
     }
 }
 
-/// The body; reading stops soon after `wanted` bytes.
+/// The body of an answer. Reading stops once there are more than `wanted` bytes: an answer that is
+/// too long is refused anyway.
 pub(super) async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
     let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
     let mut stream = answer.into_stream();
@@ -114,33 +114,34 @@ impl Transport for Cloud {
         range: Range<u64>,
         expected: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
-        Box::pin(self.part(range, expected))
+        Box::pin(self.request_with_current_credentials(range, expected))
     }
 }
 
-/// A client for the bucket of an address, with the credentials as they are now.
+/// Makes a client for the bucket of an address, with the current credentials.
 pub(super) fn client(address: &Address) -> Result<CredentialedClient, StoreError> {
-    let bucket = match address.scheme() {
+    let client = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
         Scheme::Az | Scheme::Web => azure(address.bucket()),
     };
-    bucket.map_err(|e| settings(&e))
+    client.map_err(|e| settings(&e))
 }
 
-/// A digest of credentials and of whether requests are signed at all; `None` if nothing is given:
-/// then a service gives them.
-fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
-    let is_given = given.iter().flatten().any(|value| value != "false");
-    is_given.then(|| blake3::hash(format!("{given:?}").as_bytes()))
+/// A digest of the credentials and of the setting that leaves requests unsigned. If none of them is
+/// set, a service issues the credentials, and the digest is `None`.
+fn digest(values: &[Option<String>]) -> Option<blake3::Hash> {
+    // The setting that leaves requests unsigned is "false" by default.
+    let is_any_set = values.iter().flatten().any(|value| value != "false");
+    is_any_set.then(|| blake3::hash(format!("{values:?}").as_bytes()))
 }
 
 fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
-    // `from_env` reads the client's options too, but none of the options that are set here.
     let builder = profile::aws(AmazonS3Builder::from_env(), bucket)
         .with_bucket_name(bucket)
-        .with_retry(once());
-    let allowed =
+        .with_retry(no_retries());
+    // `from_env` reads this variable too, but `with_client_options` replaces the result.
+    let allows_http =
         std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
     let keys = [
         AmazonS3ConfigKey::AccessKeyId,
@@ -151,7 +152,7 @@ fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
     let client = Arc::new(
         builder
-            .with_client_options(options().with_allow_http(allowed))
+            .with_client_options(options().with_allow_http(allows_http))
             .build()?,
     );
     Ok(CredentialedClient {
@@ -163,7 +164,7 @@ fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
 fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
-        .with_retry(once());
+        .with_retry(no_retries());
     let emulator = std::env::var("STORAGE_EMULATOR_HOST")
         .ok()
         .filter(|host| !host.is_empty());
@@ -176,10 +177,10 @@ fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
         builder = builder.with_config(GoogleConfigKey::BaseUrl, base);
         builder = builder.with_config(GoogleConfigKey::SkipSignature, "true");
     }
+    // The text of the credentials' file is part of the digest: it may change, unlike its path.
     let path = builder.get_config_value(&GoogleConfigKey::ServiceAccount);
-    let file = path
-        .and_then(|path| std::fs::read_to_string(path).ok())
-        .or_else(profile::google);
+    let file = path.and_then(|path| std::fs::read_to_string(path).ok());
+    let file = file.or_else(profile::google);
     let keys = [
         GoogleConfigKey::ServiceAccountKey,
         GoogleConfigKey::BearerToken,
@@ -200,10 +201,12 @@ fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
 
 fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     let builder = profile::azure(MicrosoftAzureBuilder::from_env());
-    let builder = builder.with_container_name(container).with_retry(once());
-    // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed,
-    // not sent.
-    let allowed = std::env::var("AZURE_ALLOW_HTTP")
+    let builder = builder
+        .with_container_name(container)
+        .with_retry(no_retries());
+    // The emulator and the endpoints of private clouds may lack encryption. An account key is used
+    // to sign requests and is never sent.
+    let allows_http = std::env::var("AZURE_ALLOW_HTTP")
         .is_ok_and(|value| value.eq_ignore_ascii_case("true"))
         || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
     let keys = [
@@ -215,7 +218,7 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
     let client = Arc::new(
         builder
-            .with_client_options(options().with_allow_http(allowed))
+            .with_client_options(options().with_allow_http(allows_http))
             .build()?,
     );
     Ok(CredentialedClient {
@@ -232,8 +235,8 @@ fn options() -> ClientOptions {
         .with_pool_max_idle_per_host(MAX_AT_ONCE)
 }
 
-/// Requests are repeated by [`super::host`] alone.
-fn once() -> RetryConfig {
+/// `object_store` repeats no requests, because [`super::host`] does.
+fn no_retries() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
         ..RetryConfig::default()
@@ -242,14 +245,12 @@ fn once() -> RetryConfig {
 
 pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
     StoreError::Settings {
-        problem: format!(
-            "the settings for the store are wrong: {}",
-            without_query(&error.to_string())
-        ),
+        problem: format!("the settings for the store are wrong: {}", text(error)),
     }
 }
 
-/// Who is asked for credentials when nothing else has any: the machines of the clouds.
+/// The addresses at which machines in the clouds get credentials. A request to one of them means
+/// that no other credentials were found.
 const METADATA_SERVICES: [&str; 3] = [
     "169.254.169.254",
     "169.254.170.2",
@@ -265,9 +266,9 @@ fn denied(problem: &str) -> StoreError {
     }
 }
 
-/// The text of an error without the query of any address in it, which may contain credentials.
+/// The message of an error, without the queries of addresses in it.
 fn text(error: &dyn std::error::Error) -> String {
-    without_query(&error.to_string())
+    without_queries(&error.to_string())
 }
 
 pub(super) fn failure(error: Error) -> StoreError {
@@ -282,25 +283,26 @@ pub(super) fn failure(error: Error) -> StoreError {
             settings(&error)
         }
         other => {
-            let causes =
-                std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
-            let problem = match causes.last() {
-                Some(cause) => text(cause),
-                None => text(&other),
-            };
+            let message = other.to_string();
             if METADATA_SERVICES
                 .iter()
-                .any(|service| other.to_string().contains(service))
+                .any(|service| message.contains(service))
             {
                 return denied(
                     "there are no credentials in the environment or the clouds' own files",
                 );
             }
-            // To a request for bytes that were there. The text has times and addresses in it, with
-            // digits of their own.
-            if other.to_string().contains("416 Range Not Satisfiable") {
+            // The requested bytes existed when the object was opened. The number 416 alone could
+            // also be part of a time or an address in the message.
+            if message.contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;
             }
+            let causes =
+                std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
+            let problem = match causes.last() {
+                Some(root_cause) => text(root_cause),
+                None => text(&other),
+            };
             StoreError::Unavailable {
                 problem,
                 retry_after: RETRY,
@@ -309,8 +311,8 @@ pub(super) fn failure(error: Error) -> StoreError {
     }
 }
 
-/// An error message without the queries of addresses in it, which may be signatures.
-fn without_query(text: &str) -> String {
+/// An error message without the queries of addresses in it, which may contain signatures.
+fn without_queries(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut is_query = false;
     for letter in text.chars() {

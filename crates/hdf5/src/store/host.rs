@@ -1,5 +1,5 @@
-//! Requests to one server: a bounded number at once, repeated when they fail, and given up while
-//! the server is down.
+//! Requests to one server. The number of requests at once is limited, requests that fail are
+//! repeated, and none are sent while the server is down.
 
 use std::future::pending;
 use std::ops::Range;
@@ -15,68 +15,68 @@ use super::error::StoreError;
 use super::transport::{MAX_AT_ONCE, RETRY, RangeBytes, Transport, WAITING};
 use super::version::Version;
 
-/// How often a request is made before its failure is reported.
+/// The number of times a request is sent before its failure is reported.
 const ATTEMPTS: u32 = 4;
-/// The pause before the second attempt; each further one is preceded by one twice as long.
+/// The pause before the second attempt. Each later pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The time from the first attempt after which none is repeated.
+/// A request is not repeated once about this much time has passed since the first attempt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An answer that arrives more slowly is given up, in bytes per second: 64 of them at once take a
-/// megabit.
-const SLOWEST: u64 = 2 << 10;
+/// The slowest rate of an answer that is waited for, in bytes per second. At this rate,
+/// [`MAX_AT_ONCE`] answers together need a line of one megabit per second.
+const MIN_BYTES_PER_SECOND: u64 = 2 << 10;
 
-/// A request that takes this many times as long as usual is raced by another one.
-const SLOW: f64 = 8.0;
+/// A request that takes this many times as long as usual is raced by a second request.
+const SLOWNESS: f64 = 8.0;
 /// A request that has taken less than this is not raced.
 const SOONEST_RACE: Duration = Duration::from_secs(2);
-/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, for
-/// which [`SLOW`] leaves room.
+/// Transferring this many bytes is assumed to take as long as waiting for the first byte. The
+/// estimate is rough, but [`SLOWNESS`] leaves room for errors.
 const UNIT: f64 = (256 << 10) as f64;
 
-/// A server that fails this often in a row is not asked, but for one request after each pause.
+/// A server whose recent failures outnumber its successes by `failures` is considered down: it gets
+/// only one request after each pause.
 const RULE: Rule = Rule {
     failures: 8,
     first_pause: Duration::from_secs(1),
     longest_pause: Duration::from_secs(15),
 };
 
-/// A server.
+/// A server, and how it answered lately.
 #[derive(Debug)]
 pub(super) struct Host {
     name: String,
     permits: Semaphore,
     breaker: Breaker,
     metrics: StoreMetrics,
+    /// The last failure, while the breaker is open.
     problem: Mutex<Option<String>>,
     pace: Pace,
 }
 
-/// How long answers take: the seconds for each [`UNIT`] of their length, and one more, averaged
-/// over the last ones; `None` before the first.
+/// How long answers take. An answer counts as one unit of work for its first byte, and one more for
+/// each [`UNIT`] of its length. This is the average number of seconds per unit of the last answers;
+/// `None` before the first answer.
 #[derive(Debug, Default)]
 struct Pace(Mutex<Option<f64>>);
 
 impl Pace {
-    fn units(range: &Range<u64>) -> f64 {
+    fn units_of_work(range: &Range<u64>) -> f64 {
         1.0 + range.end.saturating_sub(range.start) as f64 / UNIT
     }
 
     fn add(&self, range: &Range<u64>, took: Duration) {
-        let new = took.as_secs_f64() / Self::units(range);
+        let new = took.as_secs_f64() / Self::units_of_work(range);
         let mut average = self.0.lock();
         *average = Some(average.map_or(new, |old| old + (new - old) / 8.0));
     }
 
-    /// After which time a request is slow; `None` if that cannot be told yet.
-    fn slow(&self, range: &Range<u64>) -> Option<Duration> {
+    /// The time after which a request counts as slow; `None` before the first answer.
+    fn slow_after(&self, range: &Range<u64>) -> Option<Duration> {
         let average = (*self.0.lock())?;
-        let slow = SLOW * average * Self::units(range);
-        Some(
-            Duration::try_from_secs_f64(slow)
-                .unwrap_or(WAITING)
-                .clamp(SOONEST_RACE, WAITING),
-        )
+        let seconds = SLOWNESS * average * Self::units_of_work(range);
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAITING);
+        Some(time.clamp(SOONEST_RACE, WAITING))
     }
 }
 
@@ -93,14 +93,15 @@ impl Host {
         }
     }
 
-    /// The last failure, while the server does not answer.
+    /// Describes the last failure, while the server is considered down.
     pub fn problem(&self) -> Option<String> {
         let problem = self.problem.lock().clone();
         let problem = problem.filter(|_| self.breaker.is_open())?;
         Some(format!("{} is unavailable: {problem}", self.name))
     }
 
-    /// The bytes in a range, of the expected version.
+    /// Requests a range, and repeats the request if it fails. Fails if the object does not have the
+    /// expected version.
     pub async fn get(
         &self,
         transport: &dyn Transport,
@@ -109,7 +110,8 @@ impl Host {
     ) -> Result<RangeBytes, StoreError> {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             let result = self.attempt(transport, range.clone(), expected).await;
             let is_last = attempt == ATTEMPTS || began.elapsed() + pause > PATIENCE;
             match result {
@@ -122,11 +124,11 @@ impl Host {
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause *= 2;
+            attempt += 1;
         }
-        Err(self.refusal())
     }
 
-    /// One request. The error says whether it is to be repeated.
+    /// Sends a request once. Beside an error, tells whether the request is to be repeated.
     async fn attempt(
         &self,
         transport: &dyn Transport,
@@ -142,18 +144,18 @@ impl Host {
         };
         let began = Instant::now();
         let patience = patience(&range);
-        let answer = timeout(patience, self.raced(transport, &range, expected)).await;
-        let in_time = answer.unwrap_or_else(|_| Err(silence()));
-        let received = match &in_time {
+        let answer = timeout(patience, self.race(transport, &range, expected)).await;
+        let result = answer.unwrap_or_else(|_| Err(too_late()));
+        let received = match &result {
             Ok(part) => Some(part.bytes.len() as u64),
-            // A fact about the object, and no failure of the store.
+            // The store has answered: it did not fail.
             Err(StoreError::Missing | StoreError::Changed) => Some(0),
             Err(_) => None,
         };
         self.metrics.observe(began.elapsed(), received);
-        match in_time {
+        match result {
             Ok(part) => {
-                self.recover(permit.succeeded());
+                self.note_success(permit.succeeded());
                 match expected {
                     Some(expected) if !expected.is_of(&part.version) => {
                         Err((StoreError::Changed, false))
@@ -163,33 +165,33 @@ impl Host {
             }
             Err(error) if error.may_pass() => {
                 let is_down = permit.failed();
-                self.note(&error, is_down);
+                self.note_failure(&error, is_down);
                 Err((error, true))
             }
-            // It answered: the object is at fault, not the server.
+            // The server has answered, so it is not down.
             Err(error) => {
-                self.recover(permit.succeeded());
+                self.note_success(permit.succeeded());
                 Err((error, false))
             }
         }
     }
 
-    /// One request. While it takes much longer than earlier requests did, a second one races it,
-    /// and is replaced now and then: a server that was slow when both began may answer the next one
-    /// at once.
-    async fn raced(
+    /// Sends a request. If the answer takes much longer than earlier answers did, a second request
+    /// races the first, and the first answer wins. Every second request that is slow as well is
+    /// replaced by a new one, because the server may have become fast again.
+    async fn race(
         &self,
         transport: &dyn Transport,
         range: &Range<u64>,
         expected: Option<&Version>,
     ) -> Result<RangeBytes, StoreError> {
-        let ask = async || {
+        let request = async || {
             let began = Instant::now();
             let answer = transport.get(range.clone(), expected).await;
             answer.inspect(|_| self.pace.add(range, began.elapsed()))
         };
-        let first = ask();
-        let Some(mut pause) = self.pace.slow(range) else {
+        let first = request();
+        let Some(mut pause) = self.pace.slow_after(range) else {
             return first.await;
         };
         tokio::pin!(first);
@@ -201,10 +203,12 @@ impl Host {
             let second = async {
                 if let Ok(_place) = self.permits.try_acquire() {
                     self.metrics.retries.inc();
-                    if let Ok(part) = ask().await {
+                    if let Ok(part) = request().await {
                         return part;
                     }
                 }
+                // Without a free place, or if the second request fails, the first goes on alone
+                // until the end of this pause.
                 pending().await
             };
             tokio::select! {
@@ -218,7 +222,7 @@ impl Host {
         }
     }
 
-    fn note(&self, error: &StoreError, is_down: bool) {
+    fn note_failure(&self, error: &StoreError, is_down: bool) {
         let text = match error {
             StoreError::Unavailable { problem, .. } => problem.clone(),
             other => other.to_string(),
@@ -235,7 +239,7 @@ impl Host {
         }
     }
 
-    fn recover(&self, is_back: bool) {
+    fn note_success(&self, is_back: bool) {
         if is_back {
             self.metrics.unreachable.dec();
             *self.problem.lock() = None;
@@ -243,7 +247,7 @@ impl Host {
         }
     }
 
-    /// The error without a request, while the server does not answer.
+    /// The error of a request that is not sent, because the server is considered down.
     fn refusal(&self) -> StoreError {
         let retry_after = self.breaker.until_probe().unwrap_or(RETRY).max(RETRY);
         let problem = self.problem.lock().clone();
@@ -254,13 +258,13 @@ impl Host {
     }
 }
 
-/// How long a request may take: an answer that keeps arriving over a slow line, beside other
-/// answers, is waited for. (Silence ends a request earlier.)
+/// How long a request may take. An answer that keeps arriving is waited for, even if it shares a
+/// slow line with other answers. If no bytes arrive for a while, the transport gives up earlier.
 fn patience(range: &Range<u64>) -> Duration {
-    WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / SLOWEST)
+    WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / MIN_BYTES_PER_SECOND)
 }
 
-fn silence() -> StoreError {
+fn too_late() -> StoreError {
     StoreError::Unavailable {
         problem: "it does not answer in time".to_owned(),
         retry_after: RETRY,
@@ -295,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Answers at once, but for a time in which answers take very long.
+    /// Answers at once, except for requests that begin in the period `slow`.
     #[derive(Debug)]
     struct Trickling {
         began: tokio::time::Instant,
@@ -316,10 +320,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_raced_by_others_until_the_server_is_fast_again() {
-        let (host, began) = (
-            Host::new("slow".to_owned(), StoreMetrics::default()),
-            tokio::time::Instant::now(),
-        );
+        let host = Host::new("slow".to_owned(), StoreMetrics::default());
+        let began = tokio::time::Instant::now();
         let server = Trickling {
             began,
             slow: Duration::from_secs(1)..Duration::from_secs(60),

@@ -17,51 +17,62 @@ const AWS: [(&str, AmazonS3ConfigKey); 5] = [
     ("endpoint_url", AmazonS3ConfigKey::Endpoint),
 ];
 
-/// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The
-/// environment goes first.
+/// Adds the settings in the profile of the AWS command line (`AWS_PROFILE`, else `default`) that
+/// the environment does not set. Puts the bucket into the host name if that is requested.
 pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
-    let in_config = if profile == "default" {
+    let config_section = if profile == "default" {
         profile.clone()
     } else {
         format!("profile {profile}")
     };
-    let builder = profiled(builder, credentials.as_deref(), &profile);
-    hosting(profiled(builder, config.as_deref(), &in_config), bucket)
+    let builder = with_section(builder, credentials.as_deref(), &profile);
+    let builder = with_section(builder, config.as_deref(), &config_section);
+    with_bucket_in_host(builder, bucket)
 }
 
-/// Adds what a section of a file says, where nothing is set.
-fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> AmazonS3Builder {
+/// Adds the settings in a section of a file that are not set yet.
+fn with_section(
+    mut builder: AmazonS3Builder,
+    file: Option<&str>,
+    section: &str,
+) -> AmazonS3Builder {
     let Some(file) = file else {
         return builder;
     };
-    // A key and its secret belong together: neither is completed from elsewhere.
-    let is_set = builder
+    // A key, its secret and its token belong together: they are taken from one section, or not at
+    // all.
+    let has_key = builder
         .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
         .is_some();
-    let gives_key = !is_set && setting(file, section, "aws_access_key_id").is_some();
+    let takes_credentials = !has_key && setting(file, section, "aws_access_key_id").is_some();
     for (name, key) in &AWS {
-        let is_free = if name.starts_with("aws_") {
-            gives_key
+        let is_wanted = if name.starts_with("aws_") {
+            takes_credentials
         } else {
             builder.get_config_value(key).is_none()
         };
-        if is_free && let Some(value) = setting(file, section, name) {
+        if is_wanted && let Some(value) = setting(file, section, name) {
             builder = builder.with_config(*key, value);
         }
     }
     builder
 }
 
-/// Puts the bucket into the endpoint's host name if it is to be there: `object_store` then expects
-/// the bucket's own endpoint, while other programs expect one endpoint for all buckets. An IP
-/// address cannot have a name before it: there the bucket is in the path.
-fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
-    let is_hosted = builder.get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest);
+/// Puts the bucket into the endpoint's host name if virtual-hosted requests are switched on:
+/// `object_store` then expects the bucket's own endpoint, but other programs expect an endpoint for
+/// all buckets, and so people set that. An IP address cannot contain the bucket, which is put into
+/// the path instead.
+fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
+    let is_virtual_hosted = builder
+        .get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if !is_virtual_hosted {
+        return builder;
+    }
     let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-    let endpoint = endpoint.filter(|_| is_hosted.is_some_and(|it| it.eq_ignore_ascii_case("true")));
     let Some(mut endpoint) = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok()) else {
         return builder;
     };
@@ -69,13 +80,13 @@ fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
         return builder.with_virtual_hosted_style_request(false);
     };
     let prefix = format!("{bucket}.");
-    let host = if host.starts_with(&prefix) {
+    let host_of_bucket = if host.starts_with(&prefix) {
         host.to_owned()
     } else {
         prefix + host
     };
-    // An error means that the endpoint cannot have a host.
-    let _ = endpoint.set_host(Some(&host));
+    // An error means that a host name cannot contain the bucket's name: the endpoint is left alone.
+    let _ = endpoint.set_host(Some(&host_of_bucket));
     builder.with_endpoint(endpoint.as_str().trim_end_matches('/'))
 }
 
@@ -87,7 +98,8 @@ pub(super) fn google() -> Option<String> {
     )
 }
 
-/// Adds what the connection string of the Azure command line says. The other variables go first.
+/// Adds the settings in the connection string of the Azure command line that no other variable
+/// sets.
 pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder {
     const KEYS: [(&str, AzureConfigKey); 3] = [
         ("AccountName", AzureConfigKey::AccountName),
@@ -95,8 +107,8 @@ pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder
         ("BlobEndpoint", AzureConfigKey::Endpoint),
     ];
     for (name, key) in &KEYS {
-        if let Some(value) =
-            in_connection_string(name).filter(|_| builder.get_config_value(key).is_none())
+        if builder.get_config_value(key).is_none()
+            && let Some(value) = in_connection_string(name)
         {
             builder = builder.with_config(*key, value);
         }
@@ -121,26 +133,33 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A setting in a section of a file of the AWS command line. Indented lines are nested settings,
-/// which have other meanings.
+/// The value of a setting in a section of a file of the AWS command line. Skips indented lines:
+/// they belong to nested settings, whose names may be the same.
 fn setting<'a>(file: &'a str, section: &str, name: &str) -> Option<&'a str> {
     let mut is_within = false;
-    file.lines().find_map(|line| {
+    for line in file.lines() {
         if let Some(heading) = line.strip_prefix('[') {
             let heading = heading.split(']').next().unwrap_or_default();
             is_within = heading.split_whitespace().eq(section.split_whitespace());
         }
-        let (key, value) = line.split_once('=')?;
-        (is_within && key.trim_end() == name).then_some(value.trim())
-    })
+        // The key keeps its indentation, so that the key of a nested setting differs from the name.
+        if let Some((key, value)) = line.split_once('=')
+            && is_within
+            && key.trim_end() == name
+        {
+            return Some(value.trim());
+        }
+    }
+    None
 }
 
-/// The text of the file that a variable names, or of the one in the home folder; `None` if it
-/// cannot be read.
-fn file(name: &str, in_home: &str) -> Option<String> {
-    let path = variable(name)
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(in_home)))?;
+/// The text of the file that a variable names, else of the file at `default_path` in the home
+/// folder; `None` if it cannot be read.
+fn file(variable_name: &str, default_path: &str) -> Option<String> {
+    let path = match variable(variable_name) {
+        Some(path) => PathBuf::from(path),
+        None => PathBuf::from(variable("HOME")?).join(default_path),
+    };
     if !path.is_file() {
         return None;
     }
@@ -170,10 +189,8 @@ mod tests {
     #[test]
     fn a_key_is_never_completed_by_the_secret_of_another_key() {
         let whole = "[default]\naws_access_key_id = A\naws_secret_access_key = a\nregion = r\n";
-        let (only_key, only_secret) = (
-            "[default]\naws_access_key_id = B\n",
-            "[default]\naws_secret_access_key = b\naws_session_token = t\n",
-        );
+        let only_key = "[default]\naws_access_key_id = B\n";
+        let only_secret = "[default]\naws_secret_access_key = b\naws_session_token = t\n";
         let environment = AmazonS3Builder::new().with_access_key_id("E");
         for (builder, first, expected) in [
             (AmazonS3Builder::new(), only_key, (Some("B"), None)),
@@ -181,11 +198,8 @@ mod tests {
             (AmazonS3Builder::new(), "", (Some("A"), Some("a"))),
             (environment, only_secret, (Some("E"), None)),
         ] {
-            let builder = profiled(
-                profiled(builder, Some(first), "default"),
-                Some(whole),
-                "default",
-            );
+            let builder = with_section(builder, Some(first), "default");
+            let builder = with_section(builder, Some(whole), "default");
             let value = |key| builder.get_config_value(&key);
             let found = (
                 value(AmazonS3ConfigKey::AccessKeyId),
@@ -210,7 +224,7 @@ mod tests {
     fn a_bucket_is_put_into_the_host_name_of_an_endpoint_once() {
         let hosted = |endpoint: &str| {
             let builder = AmazonS3Builder::new().with_virtual_hosted_style_request(true);
-            let builder = hosting(builder.with_endpoint(endpoint), "lab");
+            let builder = with_bucket_in_host(builder.with_endpoint(endpoint), "lab");
             let value = |key| builder.get_config_value(&key).unwrap();
             (
                 value(AmazonS3ConfigKey::Endpoint),

@@ -1,8 +1,9 @@
 //! Reads objects for a child process that must not open connections: the child requests ranges from
 //! its parent, over a pipe.
 //!
-//! The program voltile opens a file in a confined child process first. The parent answers the
-//! child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
+//! Before the program voltile opens a file itself, a confined child process opens it. The parent
+//! answers the child's requests with [`Store::answer`](super::Store::answer). It keeps the bytes,
+//! so that it need not fetch them again.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,6 +24,7 @@ use crate::store::address::Address;
 /// A request of the child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayRequest {
+    /// The answer to this request has the same number.
     pub(super) number: u64,
     /// The public address of the object.
     pub address: String,
@@ -37,10 +39,12 @@ impl RelayRequest {
     }
 }
 
-/// The answer to a request; the bytes follow it.
+/// The answer to a request. The requested bytes follow it in the pipe.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RelayAnswer {
+    /// The number of the request.
     pub(super) number: u64,
+    /// The version of the object, and the number of bytes that follow.
     pub(super) result: Result<(Version, usize), StoreError>,
 }
 
@@ -52,13 +56,14 @@ impl RelayAnswer {
 }
 
 /// Sends a request to the parent.
-pub(super) type Send = Box<dyn Fn(&RelayRequest) -> std::io::Result<()> + std::marker::Send + Sync>;
+pub(super) type SendRequest = Box<dyn Fn(&RelayRequest) -> std::io::Result<()> + Send + Sync>;
 
 /// The child's side: sends its requests, and hands each answer to the reader that waits for it.
 pub struct Relay {
-    send: Send,
-    next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<RangeBytes, StoreError>>>>,
+    send: SendRequest,
+    next_number: AtomicU64,
+    /// The readers that wait for answers, by the numbers of their requests.
+    waiters: Mutex<HashMap<u64, oneshot::Sender<Result<RangeBytes, StoreError>>>>,
 }
 
 impl std::fmt::Debug for Relay {
@@ -68,18 +73,18 @@ impl std::fmt::Debug for Relay {
 }
 
 impl Relay {
-    /// A relay that sends requests by `send`.
-    pub fn new(send: Send) -> Self {
+    /// A relay that sends its requests with `send`.
+    pub fn new(send: SendRequest) -> Self {
         Self {
             send,
-            next: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            next_number: AtomicU64::new(0),
+            waiters: Mutex::default(),
         }
     }
 
-    /// Takes the answer to a request.
+    /// Hands an answer and its bytes to the reader that waits for them.
     pub fn take(&self, answer: RelayAnswer, bytes: Vec<u8>) {
-        let waiter = self.waiting.lock().remove(&answer.number);
+        let waiter = self.waiters.lock().remove(&answer.number);
         if let Some(waiter) = waiter {
             let part = answer.result.map(|(version, _)| RangeBytes {
                 version,
@@ -90,17 +95,17 @@ impl Relay {
         }
     }
 
-    async fn part(&self, address: String, range: Range<u64>) -> Result<RangeBytes, StoreError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+    async fn request(&self, address: String, range: Range<u64>) -> Result<RangeBytes, StoreError> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        self.waiting.lock().insert(number, sender);
-        let wanted = RelayRequest {
+        self.waiters.lock().insert(number, sender);
+        let request = RelayRequest {
             number,
             address,
             start: range.start,
             end: range.end,
         };
-        (self.send)(&wanted).map_err(|error| StoreError::invalid(error.to_string()))?;
+        (self.send)(&request).map_err(|error| StoreError::invalid(error.to_string()))?;
         receiver.await.unwrap_or(Err(Abandoned.into()))
     }
 }
@@ -118,6 +123,7 @@ impl Transport for Relayed {
         range: Range<u64>,
         _: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
-        Box::pin(self.relay.part(self.address.public().to_owned(), range))
+        // No version is sent: the caller compares the version of the answer with the expected one.
+        Box::pin(self.relay.request(self.address.public().to_owned(), range))
     }
 }
