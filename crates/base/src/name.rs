@@ -1,4 +1,5 @@
-//! Names of tokens, channels and mounts: what is allowed in a URL path; and patterns of names.
+//! Names of datasets (tokens), channels and mounts, which have only characters that a URL path
+//! allows; and patterns that select names.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,8 +7,8 @@ use std::fmt;
 use serde::Deserialize;
 use wildmatch::WildMatch;
 
-/// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes
-/// before `c10`.
+/// A non-empty name of ASCII letters, digits, `_`, `-` and `.`. Numbers in names are ordered by
+/// their value: `c2` comes before `c10`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -20,10 +21,10 @@ pub struct NotAName {
 }
 
 impl Name {
-    /// Checks a name.
+    /// The text as a name, if it is one.
     pub fn new(text: &str) -> Result<Self, NotAName> {
-        let good = !text.is_empty() && text.bytes().all(is_name_byte);
-        if good {
+        let is_name = !text.is_empty() && text.bytes().all(is_name_byte);
+        if is_name {
             Ok(Name(text.to_owned()))
         } else {
             Err(NotAName {
@@ -32,39 +33,34 @@ impl Name {
         }
     }
 
-    /// The nearest valid name: characters that are not allowed become `_`.
+    /// The text with `_` in place of each character that a name cannot have; `_` if it is empty.
     pub fn nearest(text: &str) -> Self {
-        let name: String = text
-            .chars()
-            .map(|c| {
-                if c.is_ascii() && is_name_byte(c as u8) {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        Name(if name.is_empty() {
-            "_".to_owned()
-        } else {
-            name
-        })
+        if text.is_empty() {
+            return Name("_".to_owned());
+        }
+        Name(text.chars().map(name_character).collect())
     }
 
-    /// The text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before
-/// `_10`. Texts that differ only in leading zeros are not equal.
+/// Compares texts as people sort them. Numbers in them are compared by their value, so `_2` comes
+/// before `_10`. Texts that differ only in leading zeros are not equal.
 pub fn natural(a: &str, b: &str) -> Ordering {
-    // A lookup ends at an equal name, and comparing numbers within equal names is slow.
+    // A successful lookup in a map ends with two equal names, and comparing their numbers is slow.
     if a == b {
         return Ordering::Equal;
     }
     alphanumeric_sort::compare_str(a, b).then_with(|| a.cmp(b))
+}
+
+/// The character, or `_` if a name cannot have it.
+fn name_character(character: char) -> char {
+    let is_allowed = character.is_ascii() && is_name_byte(character as u8);
+    if is_allowed { character } else { '_' }
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -89,7 +85,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Names that match a text in which `*` stands for any characters and `?` for one.
+/// A pattern that names match or not: `*` stands for any characters, also none, and `?` for one.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pattern {
@@ -116,7 +112,7 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Pattern {
-    /// Checks a pattern.
+    /// The text as a pattern, if some name can match it.
     pub fn new(text: &str) -> Result<Self, NotAPattern> {
         let mut bytes = text.bytes();
         if text.is_empty() || !bytes.all(|byte| is_name_byte(byte) || is_wildcard(byte)) {
@@ -130,7 +126,7 @@ impl Pattern {
         })
     }
 
-    /// The pattern of all names.
+    /// The pattern that every name matches.
     pub fn any() -> Self {
         Self {
             text: "*".to_owned(),
@@ -138,17 +134,17 @@ impl Pattern {
         }
     }
 
-    /// The text.
+    /// The pattern as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether a name matches.
+    /// Whether a name matches the pattern.
     pub fn matches(&self, name: &Name) -> bool {
         self.matcher.matches(name.as_str())
     }
 
-    /// The name, if it has no wildcards.
+    /// The only name that matches; `None` if the pattern has wildcards.
     pub fn literal(&self) -> Option<&str> {
         (!self.text.bytes().any(is_wildcard)).then_some(&self.text)
     }

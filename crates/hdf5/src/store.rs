@@ -214,7 +214,7 @@ impl Store {
             return Ok(Arc::clone(source));
         }
         let shared = Arc::clone(&self.0.shared);
-        let transport = self.0.connections.to(address)?;
+        let transport = self.0.connections.transport(address)?;
         let host = hosts.entry(address.server());
         let host = host
             .or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
@@ -225,7 +225,7 @@ impl Store {
             shared,
             transport,
             host,
-            known: Mutex::default(),
+            status: Mutex::default(),
         });
         sources.insert(source.address.clone(), Arc::clone(&source));
         Ok(source)

@@ -1,17 +1,17 @@
-//! Levels: sizes and downsample factors of stored and derived levels.
+//! The sizes and downsample factors of levels, stored or derived.
 
 use serde::Deserialize;
 
 use super::space::{TILE, Xyz};
 
-/// The number of a level: 0 is full resolution, each further level halves x and y.
+/// The number of a level. Level 0 is full resolution; each further level halves x and y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
 impl Level {
     /// Full resolution.
     pub const FULL: Level = Level(0);
-    /// The last level whose factor fits in 64 bits; no real volume reaches it.
+    /// The number of the last level. Its factor fits in 64 bits, and no real volume reaches it.
     const LAST: u64 = 62;
 
     /// Every possible level, finest first.
@@ -19,20 +19,20 @@ impl Level {
         (0..).map_while(Self::new)
     }
 
-    /// The level with this number; `None` beyond the last possible one.
+    /// The level with this number; `None` if there is no such level.
     pub fn new(number: u64) -> Option<Self> {
         (number <= Self::LAST).then_some(Level(number as u8))
     }
 
     /// The level whose x and y downsample factor is `factor`; `None` unless that is a power of two.
     pub fn from_factor(factor: u64) -> Option<Self> {
-        factor
-            .is_power_of_two()
-            .then(|| Self::new(u64::from(factor.trailing_zeros())))
-            .flatten()
+        if !factor.is_power_of_two() {
+            return None;
+        }
+        Self::new(u64::from(factor.trailing_zeros()))
     }
 
-    /// The number in URLs.
+    /// The number, as in URLs.
     pub fn number(self) -> u8 {
         self.0
     }
@@ -43,11 +43,11 @@ impl Level {
     }
 }
 
-/// Whether halving a level halves z too.
+/// Whether z is halved from level to level, as x and y are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scaling {
-    /// z keeps its extent: sections stay sections.
+    /// z keeps its extent: each level has all slices of the stored level.
     #[default]
     Zslices,
     /// z is halved like x and y.
@@ -70,11 +70,12 @@ impl Scaling {
 pub struct LevelView {
     /// The level described.
     pub level: Level,
-    /// Index of the stored level to read, in the list given to [`LevelView::choose`].
+    /// The index of the stored level to read, in the list given to [`LevelView::choose`].
     pub stored: usize,
     /// The extent of that stored level.
     pub stored_size: Xyz<u64>,
-    /// Stored voxels per voxel of this level, along each axis; 1 × 1 × 1 if the level is stored.
+    /// The number of stored voxels along each axis for one voxel of this level; 1 × 1 × 1 if the
+    /// level is stored.
     pub downsample: Xyz<u64>,
     /// The extent of this level.
     pub size: Xyz<u64>,
@@ -86,7 +87,7 @@ impl LevelView {
     /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size);
     /// level 0 must be among them.
     ///
-    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step.
+    /// A level that is not stored is derived in one step from the nearest finer stored level.
     /// `None` if half the level's factor exceeds the larger extent in x and y: a volume 300 wide
     /// has levels 0 to 9. If that extent is a power of two, there is one level more than needed to
     /// reach a single voxel, as in the reference implementation.
@@ -95,17 +96,19 @@ impl LevelView {
         stored: &[(Level, u64, Xyz<u64>)],
         scaling: Scaling,
     ) -> Option<Self> {
-        let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
-        if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {
+        let (_, _, full_size) = stored.iter().find(|(other, ..)| *other == Level::FULL)?;
+        if level != Level::FULL && level.factor() / 2 > full_size.x.max(full_size.y) {
             return None;
         }
-        let nearest = stored.iter().enumerate().filter(|(_, (l, ..))| *l <= level);
-        let (index, &(base, z_factor, stored_size)) = nearest.max_by_key(|(_, (l, ..))| *l)?;
-        let step = level.factor() / base.factor();
-        let z_step = if scaling == Scaling::Isotropic {
-            step
-        } else {
-            1
+        let (index, &(source, z_factor, stored_size)) = stored
+            .iter()
+            .enumerate()
+            .filter(|(_, (other, ..))| *other <= level)
+            .max_by_key(|(_, (other, ..))| *other)?;
+        let step = level.factor() / source.factor();
+        let z_step = match scaling {
+            Scaling::Isotropic => step,
+            Scaling::Zslices => 1,
         };
         let downsample = Xyz::new(step, step, z_step);
         Some(Self {
@@ -122,7 +125,7 @@ impl LevelView {
         })
     }
 
-    /// The same level, read from stored level `stored`, which is this level.
+    /// The same level, read without averaging from index `stored`, where exactly it is stored.
     pub fn stored_as(self, stored: usize) -> Self {
         Self {
             stored,
@@ -137,8 +140,8 @@ impl LevelView {
         self.downsample == Xyz::all(1)
     }
 
-    /// Whether one tile of the grid shows a whole xy slice, if the level's first voxel is at `grid`
-    /// (voxels of level 0).
+    /// Whether xy slices end within the first tile of the grid, if the level's first voxel is at
+    /// `grid` (in voxels of level 0).
     pub fn end_fits_one_tile(&self, grid: Xyz<i64>) -> bool {
         let end = self.end_in(grid);
         end.x.max(end.y) <= TILE as u64

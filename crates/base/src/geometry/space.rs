@@ -76,7 +76,7 @@ impl<T> From<Xyz<T>> for [T; 3] {
 }
 
 impl Xyz<u64> {
-    /// The number of voxels in a box of this size; saturates.
+    /// The number of voxels in a box of this size, or `u64::MAX` if that is smaller.
     pub fn volume(self) -> u64 {
         self.x.saturating_mul(self.y).saturating_mul(self.z)
     }
@@ -133,7 +133,7 @@ impl Plane {
         }
     }
 
-    /// The plane with this name; case-sensitive.
+    /// The plane with this name, which is case-sensitive.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plane| plane.name() == name)
     }
@@ -163,7 +163,7 @@ impl Plane {
         }
     }
 
-    /// A triple from values along the plane's slice, row and column axes.
+    /// Orders values along the plane's slice, row and column axes as x, y and z.
     pub fn place<T: Copy>(self, slice: T, row: T, column: T) -> Xyz<T> {
         let mut xyz = Xyz::all(slice);
         xyz[self.row_axis()] = row;
@@ -188,7 +188,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// The whole of a volume of this size.
+    /// The region of all voxels in a volume of this size.
     pub fn whole(size: Xyz<u64>) -> Self {
         Self {
             start: Xyz::all(0),
@@ -201,7 +201,7 @@ impl Region {
         self.start.zip(self.size, u64::saturating_add)
     }
 
-    /// The number of voxels; saturates.
+    /// The number of voxels, or `u64::MAX` if that is smaller.
     pub fn voxels(&self) -> u64 {
         self.size.volume()
     }
@@ -216,31 +216,32 @@ impl Region {
         (size.volume() > 0).then_some(Region { start, size })
     }
 
-    /// For each voxel, z slowest, whether it lies in one of these parts of the region; empty if
-    /// there are no parts.
+    /// Tells for each voxel of the region whether it lies in one of the `parts`. Voxels are listed
+    /// row by row, x fastest and z slowest. The list is empty if there are no parts.
     pub fn covered_by(&self, parts: &[Region]) -> Vec<bool> {
         if parts.is_empty() {
             return Vec::new();
         }
         let mut covered = vec![false; self.voxels() as usize];
         for part in parts.iter().filter_map(|part| part.intersection(self)) {
-            let within = part.start.zip(self.start, u64::saturating_sub);
-            for z in within.z..within.z + part.size.z {
-                for y in within.y..within.y + part.size.y {
-                    let first = ((z * self.size.y + y) * self.size.x + within.x) as usize;
-                    covered[first..][..part.size.x as usize].fill(true);
+            let offset = part.start.zip(self.start, u64::saturating_sub);
+            for z in offset.z..offset.z + part.size.z {
+                for y in offset.y..offset.y + part.size.y {
+                    let row = ((z * self.size.y + y) * self.size.x + offset.x) as usize;
+                    covered[row..][..part.size.x as usize].fill(true);
                 }
             }
         }
         covered
     }
 
-    /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
+    /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels. The boxes
+    /// follow each other along x, then y, then z.
     ///
     /// Boxes are as long as possible along x, then y, then z, because that is the storage order of
-    /// most files. If `chunk` exceeds `most`, boxes are smaller than chunks.
+    /// most files. If a chunk has more than `most` voxels, boxes are smaller than chunks.
     pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
-        let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
+        let step = self.block_size(chunk.map(|length| length.max(1)), most.max(1));
         let Region { start, size } = *self;
         cuts(start.z, size.z, step.z).flat_map(move |(z, depth)| {
             cuts(start.y, size.y, step.y).flat_map(move |(y, height)| {
@@ -252,45 +253,49 @@ impl Region {
         })
     }
 
-    /// The distance between splits: a multiple of `chunk`, or less if `chunk` exceeds the budget
-    /// `most`.
+    /// The distance between cuts along each axis: a multiple of `chunk`, or less if a chunk has
+    /// more than `most` voxels.
     fn block_size(&self, chunk: Xyz<u64>, most: u64) -> Xyz<u64> {
         let mut step = chunk;
-        let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
+        let largest_box = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
+        // A chunk that is too large is cut, along x only if cuts along z and y are not enough.
         for axis in [Axis::Z, Axis::Y, Axis::X] {
-            if voxels(step) > most {
-                let others = voxels(step) / step[axis].min(self.size[axis]).max(1);
-                step[axis] = (most / others.max(1)).max(1);
+            if largest_box(step) > most {
+                let section = largest_box(step) / step[axis].min(self.size[axis]).max(1);
+                step[axis] = (most / section.max(1)).max(1);
             }
         }
+        // Small chunks are joined, along x first. An axis needs one step more than its length
+        // suggests if the region begins and ends between two cuts.
         for axis in [Axis::X, Axis::Y, Axis::Z] {
             let needed = self.size[axis].div_ceil(step[axis]) + 1;
-            step[axis] = step[axis].saturating_mul((most / voxels(step)).clamp(1, needed));
+            let affordable = most / largest_box(step);
+            step[axis] = step[axis].saturating_mul(affordable.clamp(1, needed));
         }
         step
     }
 }
 
-/// The number of voxels along an axis in the box at index `position`, where boxes have `step`
-/// voxels and the last one may have fewer; at least one.
+/// The length of the box at index `position` where an axis of `extent` voxels is divided into boxes
+/// of `step` voxels. The last box may be shorter; every box has at least one voxel.
 pub fn held(position: u64, step: u64, extent: u64) -> u64 {
     extent
         .saturating_sub(position.saturating_mul(step))
         .clamp(1, step)
 }
 
-/// Splits `[start, start + length)` at multiples of `step`: (first position, length) of each part.
+/// Cuts `[start, start + length)` at multiples of `step`. Each piece is (first position, length).
 fn cuts(start: u64, length: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = start.saturating_add(length);
     let mut next = start;
     std::iter::from_fn(move || {
-        (next < end).then(|| {
-            let first = next;
-            next = ((first / step).saturating_add(1))
-                .saturating_mul(step)
-                .min(end);
-            (first, next - first)
-        })
+        if next >= end {
+            return None;
+        }
+        let first = next;
+        let cut = (first / step).saturating_add(1).saturating_mul(step);
+        next = cut.min(end);
+        Some((first, next - first))
     })
 }
 

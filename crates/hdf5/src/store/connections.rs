@@ -1,5 +1,5 @@
-//! The clients that read objects. All objects in a bucket share one client, and so do all objects
-//! on web servers.
+//! The clients that read objects. All objects in a bucket share one client, and all objects on web
+//! servers share another one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use super::transport::Transport;
 use super::web::{Clients, Web};
 use crate::store::address::{Address, Scheme};
 
-/// The clients.
+/// The clients, each made when the first object needs it.
 #[derive(Debug)]
 pub(super) struct StoreClients {
     /// Set if all objects are read through another process.
@@ -32,23 +32,24 @@ impl StoreClients {
         }
     }
 
-    /// Fetches ranges of the object at an address.
-    pub fn to(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
+    /// The transport that fetches ranges of the object at an address.
+    pub fn transport(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
         if let Some(relay) = &self.relay {
             return Ok(Arc::new(Relayed {
                 relay: Arc::clone(relay),
                 address: address.clone(),
             }));
         }
-        Ok(match address.scheme() {
-            Scheme::Web => Arc::new(Web {
+        match address.scheme() {
+            Scheme::Web => Ok(Arc::new(Web {
                 address: address.clone(),
                 clients: self.web()?,
-            }),
+            })),
             Scheme::S3 | Scheme::Gs | Scheme::Az => {
-                Arc::new(Cloud::to(address, self.bucket(address)?)?)
+                let bucket = self.bucket(address)?;
+                Ok(Arc::new(Cloud::to(address, bucket)?))
             }
-        })
+        }
     }
 
     fn web(&self) -> Result<Arc<Clients>, StoreError> {
@@ -59,28 +60,31 @@ impl StoreClients {
         clients.clone()
     }
 
-    /// The bucket of an address.
+    /// The bucket of an address, opened if no object of it has been asked for yet.
     pub fn bucket(&self, address: &Address) -> Result<Arc<Bucket>, StoreError> {
-        let mut known = self.buckets.lock();
+        let mut buckets = self.buckets.lock();
         let key = (address.scheme(), address.bucket().to_owned());
-        if let Some(bucket) = known.get(&key) {
+        if let Some(bucket) = buckets.get(&key) {
             return Ok(Arc::clone(bucket));
         }
         install_cryptography();
         let bucket = Arc::new(Bucket::open(address, cloud::client)?);
-        known.insert(key, Arc::clone(&bucket));
+        buckets.insert(key, Arc::clone(&bucket));
         Ok(bucket)
     }
 
-    /// Reads all credentials again; blocks.
+    /// Reads the credentials of all buckets again. Blocks the calling thread meanwhile.
     pub fn renew(&self) {
-        let known = self.buckets.lock().clone();
-        known.values().for_each(|bucket| bucket.renew(true));
+        // A copy, so that the lock is not held while files with credentials are read.
+        let buckets = self.buckets.lock().clone();
+        for bucket in buckets.values() {
+            bucket.renew(true);
+        }
     }
 }
 
-/// Chooses the implementation of TLS's cryptography for this process, if nobody has.
+/// Installs the cryptography that TLS uses in this process, unless one is installed already.
 pub fn install_cryptography() {
-    // An error means that one was installed before.
+    // An error means that another one was installed before.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,5 +1,4 @@
-//! The place of an object, with the transport that reads from there and the version last seen
-//! there.
+//! Where an object is read from, and in which state it was last seen.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use super::transport::{RETRY, RangeBytes, Transport};
 use super::version::Version;
 use crate::store::address::Address;
 
-/// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes
-/// find out earlier.
+/// After an object was seen, it is assumed to be unchanged for this long. A request for its bytes
+/// notices a change earlier.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// An address, the transport that reads from it, and the state in which the object was last seen.
@@ -26,41 +25,40 @@ pub(super) struct ObjectSource {
     pub shared: Arc<StoreContext>,
     pub transport: Arc<dyn Transport>,
     pub host: Arc<Host>,
-    pub known: Mutex<ObjectStatus>,
+    pub status: Mutex<ObjectStatus>,
 }
 
+/// The state of an object, as far as requests have found out.
 #[derive(Debug, Default)]
 pub(super) struct ObjectStatus {
-    /// The version that was seen last, and when; `None` once a request has found that the object
-    /// has it no more.
+    /// The version that was seen last, and when. `None` if no version has been seen, or if a
+    /// request has found that the object does not have that version any more.
     seen: Option<(Version, Instant)>,
     is_being_checked: bool,
-    /// Why its store did not answer last, or refused, and when: an object is opened several times
-    /// in a row, and it may take long until a request has failed.
+    /// The last error of a store that did not answer or refused the object, and when it happened.
+    /// It is also the answer to whoever opens the object soon afterwards: an object is opened
+    /// several times in a row, and each request may take long until it fails.
     failed: Option<(StoreError, Instant)>,
 }
 
 impl ObjectSource {
-    /// The bytes in a range of whatever version the object has now.
+    /// The bytes in a range of the version that the object has now.
     pub async fn first(&self, range: Range<u64>) -> Result<RangeBytes, StoreError> {
-        let failed = self
-            .known
-            .lock()
-            .failed
-            .clone()
-            .filter(|(_, at)| at.elapsed() < RETRY);
-        if let Some((failure, _)) = failed {
-            return Err(failure);
+        let failed = self.status.lock().failed.clone();
+        if let Some((error, at)) = failed
+            && at.elapsed() < RETRY
+        {
+            return Err(error);
         }
-        let part = self
-            .ask(range, None)
-            .await
-            .inspect_err(|error| self.has_failed(error))?;
-        self.known.lock().seen = Some((part.version.clone(), Instant::now()));
-        Ok(part)
+        let part = self.ask(range, None).await;
+        match &part {
+            Ok(part) => self.status.lock().seen = Some((part.version.clone(), Instant::now())),
+            Err(error) => self.note_failure(error),
+        }
+        part
     }
 
-    /// The bytes in a range of this version.
+    /// The bytes in a range, if the object still has this version.
     pub async fn get(
         &self,
         range: Range<u64>,
@@ -68,8 +66,8 @@ impl ObjectSource {
     ) -> Result<RangeBytes, StoreError> {
         let part = self.ask(range, Some(version)).await;
         match &part {
-            Ok(_) => self.note(version, true),
-            Err(StoreError::Changed | StoreError::Missing) => self.note(version, false),
+            Ok(_) => self.note_seen(version),
+            Err(StoreError::Changed | StoreError::Missing) => self.note_gone(version),
             Err(error) => {
                 if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
                     tracing::warn!(
@@ -77,7 +75,7 @@ impl ObjectSource {
                         self.address
                     );
                 }
-                self.has_failed(error);
+                self.note_failure(error);
             }
         }
         part
@@ -93,74 +91,79 @@ impl ObjectSource {
             .await
     }
 
-    /// Whether the object was not seen lately, or a request has failed since.
+    /// Whether the object was not seen lately, or a request has failed since it was seen.
     pub fn is_out_of_date(&self) -> bool {
-        let known = self.known.lock();
-        known.has_failed_since()
-            || known
-                .seen
-                .as_ref()
-                .is_none_or(|(_, at)| at.elapsed() >= FRESH)
+        let status = self.status.lock();
+        match &status.seen {
+            Some((_, at)) => at.elapsed() >= FRESH || status.has_failed_since(),
+            None => true,
+        }
     }
 
-    /// Whether the object was of this version when it was last seen, and whether that was lately.
+    /// Whether the object had this version when it was last seen; and whether that is fresh, so
+    /// that no check is needed. An object that has lost its version needs none either.
     pub fn is_of(&self, version: &Version) -> (bool, bool) {
-        let known = self.known.lock();
-        known.seen.as_ref().map_or((false, true), |(seen, at)| {
-            (seen.is_of(version), at.elapsed() < FRESH)
-        })
+        match &self.status.lock().seen {
+            Some((seen, at)) => (seen.is_of(version), at.elapsed() < FRESH),
+            None => (false, true),
+        }
     }
 
-    fn has_failed(&self, error: &StoreError) {
+    /// Records an error of the store. Other errors are facts about the object.
+    fn note_failure(&self, error: &StoreError) {
         if let StoreError::Unavailable { .. } | StoreError::Denied { .. } = error {
-            self.known.lock().failed = Some((error.clone(), Instant::now()));
+            self.status.lock().failed = Some((error.clone(), Instant::now()));
         }
     }
 
-    /// Why the store refuses the object, unless it has been seen since.
+    /// The error with which the store last refused the object, unless it has been seen since.
     pub fn refusal(&self) -> Option<StoreError> {
-        let known = self.known.lock();
-        let failure = known
-            .failed
-            .as_ref()
-            .filter(|_| known.has_failed_since())
-            .map(|(failure, _)| failure);
-        failure
-            .filter(|failure| matches!(failure, StoreError::Denied { .. }))
-            .cloned()
-    }
-
-    /// Records that the object is, or is not, of this version now, unless another one has been seen
-    /// meanwhile.
-    fn note(&self, version: &Version, is_there: bool) {
-        let seen = &mut self.known.lock().seen;
-        if seen.as_ref().is_some_and(|(seen, _)| seen.is_of(version)) {
-            *seen = seen
-                .take()
-                .filter(|_| is_there)
-                .map(|(seen, _)| (seen, Instant::now()));
+        let status = self.status.lock();
+        match &status.failed {
+            Some((error @ StoreError::Denied { .. }, _)) if status.has_failed_since() => {
+                Some(error.clone())
+            }
+            _ => None,
         }
     }
 
-    /// Looks at the object in the background. A store that does not answer says nothing about it.
+    /// Records that the object still has this version, unless another one has been seen meanwhile.
+    fn note_seen(&self, version: &Version) {
+        if let Some((seen, at)) = &mut self.status.lock().seen
+            && seen.is_of(version)
+        {
+            *at = Instant::now();
+        }
+    }
+
+    /// Records that the object has lost this version, unless another one has been seen meanwhile.
+    fn note_gone(&self, version: &Version) {
+        let mut status = self.status.lock();
+        if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
+            status.seen = None;
+        }
+    }
+
+    /// Asks for the object's version in the background. If the store does not answer, that says
+    /// nothing about the object, and changes nothing.
     pub fn check(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.known.lock().is_being_checked, true) {
+        if std::mem::replace(&mut self.status.lock().is_being_checked, true) {
             return;
         }
         let source = Arc::clone(self);
-        let look = async move {
+        let check = async move {
             let part = match source.ask(0..1, None).await {
-                // Some servers ignore ranges; a small object was opened nevertheless.
+                // Some servers ignore ranges. Small objects on them can be opened nevertheless.
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
-                answered => answered,
+                answer => answer,
             };
-            let mut known = source.known.lock();
-            known.is_being_checked = false;
+            let mut status = source.status.lock();
+            status.is_being_checked = false;
             match part {
-                Ok(part) => known.seen = Some((part.version, Instant::now())),
-                Err(StoreError::Missing) => known.seen = None,
+                Ok(part) => status.seen = Some((part.version, Instant::now())),
+                Err(StoreError::Missing) => status.seen = None,
                 Err(error @ StoreError::Denied { .. }) => {
-                    known.failed = Some((error, Instant::now()));
+                    status.failed = Some((error, Instant::now()));
                 }
                 Err(error) => tracing::debug!(
                     "{} could not be checked for changes: {error}",
@@ -168,7 +171,7 @@ impl ObjectSource {
                 ),
             }
         };
-        if let Err(error) = self.shared.threads.spawn(look) {
+        if let Err(error) = self.shared.threads.spawn(check) {
             tracing::error!("an object cannot be checked for changes: {error}");
         }
     }
@@ -177,7 +180,10 @@ impl ObjectSource {
 impl ObjectStatus {
     /// Whether a request has failed since the object was last seen.
     fn has_failed_since(&self) -> bool {
-        let failed = self.failed.as_ref().map(|(_, at)| at);
-        failed.is_some_and(|failed| self.seen.as_ref().is_none_or(|(_, seen)| failed >= seen))
+        match (&self.failed, &self.seen) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some((_, failed_at)), Some((_, seen_at))) => failed_at >= seen_at,
+        }
     }
 }

@@ -8,16 +8,18 @@ use tokio::task::JoinHandle;
 
 use super::error::StoreError;
 
-/// The threads, which are started for the first task.
+/// The threads. They are started when the first task is.
 #[derive(Debug)]
 pub(super) struct Threads {
+    /// Whether tasks may open connections.
     opens_connections: bool,
     runtime: OnceLock<Result<Runtime, StoreError>>,
 }
 
 impl Threads {
-    /// A process that reads through another one opens no connections, and may lack the calls that
-    /// they take.
+    /// Starts no thread yet. Tasks can use the network only if the process `opens_connections`. A
+    /// process that reads through another one does not, and the system calls for connections may be
+    /// forbidden to it.
     pub fn new(opens_connections: bool) -> Self {
         Self {
             opens_connections,
@@ -41,19 +43,24 @@ impl Threads {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Result<JoinHandle<T>, StoreError> {
-        let runtime = self.runtime.get_or_init(|| self.start());
-        Ok(runtime.as_ref().map_err(StoreError::clone)?.spawn(task))
+        match self.runtime.get_or_init(|| self.start()) {
+            Ok(runtime) => Ok(runtime.spawn(task)),
+            Err(error) => Err(error.clone()),
+        }
     }
 
-    /// Runs a task, and blocks the calling thread, which must not be an async one, until it is
-    /// done.
+    /// Runs a task and blocks the calling thread until it is done. The calling thread must not be
+    /// one that runs async tasks.
     pub fn wait<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        // The receiver waits below.
-        let _running = self.spawn(async move { drop(sender.send(task.await)) })?;
+        // The handle is not needed: the result arrives through the channel.
+        let _handle = self.spawn(async move {
+            // An error means that nobody waits for the result.
+            let _ = sender.send(task.await);
+        })?;
         receiver
             .blocking_recv()
             .unwrap_or(Err(voltile_base::flow::cache::Abandoned.into()))

@@ -1,5 +1,5 @@
-//! Complex numbers: the volumes of their parts. Magnitude and phase are computed from the real and
-//! the imaginary part.
+//! Volumes of complex numbers. Each part is a volume of its own: the real and the imaginary part
+//! are stored; magnitude and phase are computed from them.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub enum ComplexPart {
 }
 
 impl ComplexPart {
-    /// All of them: the position of each is its index in the configuration.
+    /// All parts. The position of a part is its index c in the configuration.
     pub const ALL: [ComplexPart; 4] = [Self::Magnitude, Self::Phase, Self::Real, Self::Imaginary];
-    /// The error if none is chosen.
+    /// The error if no part is chosen.
     pub(super) const EXPECTED: &str = "of complex numbers, the index c is 0 (magnitude), 1 (phase), 2 (real part) or 3 \
         (imaginary part)";
 
-    /// The name, as in names of channels.
+    /// The name, as in the name of a channel: `field_magnitude`.
     pub fn name(self) -> &'static str {
         match self {
             ComplexPart::Magnitude => "magnitude",
@@ -39,23 +39,24 @@ impl ComplexPart {
         }
     }
 
-    /// Whether it is computed from the real and the imaginary part, which are stored.
+    /// Whether the part is computed rather than stored.
     pub fn is_computed(self) -> bool {
         matches!(self, ComplexPart::Magnitude | ComplexPart::Phase)
     }
 }
 
-/// The magnitude or the phase of the numbers that two volumes hold the parts of.
+/// The magnitudes or the phases of complex numbers, computed from the volumes of their real and
+/// imaginary parts.
 #[derive(Debug)]
 pub struct Polar {
     shape: VolumeShape,
-    /// The real and the imaginary part.
+    /// The volumes of the real and of the imaginary parts.
     parts: [Arc<dyn Volume>; 2],
     is_phase: bool,
 }
 
 impl Polar {
-    /// The phase, or the magnitude, of numbers with this real and this imaginary part.
+    /// The phases (or else the magnitudes) of numbers whose real and imaginary `parts` these are.
     pub fn new(parts: [Arc<dyn Volume>; 2], is_phase: bool) -> Self {
         let coding = Err("its voxels are computed from complex numbers".to_owned());
         let shape = VolumeShape {
@@ -70,7 +71,8 @@ impl Polar {
         }
     }
 
-    /// Returns `false` and computes nothing if the parts are of another type.
+    /// Fills a box. Returns `false` and computes nothing if the voxels of the parts are of another
+    /// type than those of the box.
     #[must_use]
     fn compute<T: Voxel>(
         &self,
@@ -81,7 +83,8 @@ impl Polar {
         let (Some(real), Some(imaginary)) = (T::slice(real), T::slice(imaginary)) else {
             return false;
         };
-        for (place, (real, imaginary)) in into.iter_mut().zip(real.iter().zip(imaginary)) {
+        let numbers = real.iter().zip(imaginary);
+        for (voxel, (real, imaginary)) in into.iter_mut().zip(numbers) {
             let real = real.to_f64();
             let imaginary = imaginary.to_f64();
             let value = if self.is_phase {
@@ -89,7 +92,7 @@ impl Polar {
             } else {
                 real.hypot(imaginary)
             };
-            *place = T::nearest(Number::Real(value));
+            *voxel = T::nearest(Number::Real(value));
         }
         true
     }
@@ -105,8 +108,8 @@ impl Volume for Polar {
         let mut imaginary = Samples::default();
         self.parts[0].read(request, &mut real)?;
         self.parts[1].read(request, &mut imaginary)?;
-        let is_computed = with_box!(into, into => self.compute(&real, &imaginary, into));
-        ReadError::ensure_copied(is_computed, "a volume of complex numbers")
+        let types_match = with_box!(into, voxels => self.compute(&real, &imaginary, voxels));
+        ReadError::ensure_copied(types_match, "a volume of complex numbers")
     }
 
     fn source(&self) -> Option<&Arc<dyn Volume>> {
