@@ -1,5 +1,5 @@
-//! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab: `s0`, `s1`, …
-//! in a group.
+//! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab. A pyramid is
+//! a group whose levels are the datasets `s0`, `s1`, …
 //!
 //! Source: the N5 specification, and "Paintera Data Format" in Paintera's README.
 //! `downsamplingFactors` of each level, `resolution` of a level or its group, and the names of
@@ -23,15 +23,15 @@ impl Layout for N5 {
         let factor = own
             .numbers("downsamplingFactors")
             .and_then(|numbers| whole_factor(numbers.get(..3)?));
-        // The first level may lack `downsamplingFactors`.
-        let is_pyramid = group
-            .is_some_and(|group| group.has("multiScale") || group.has("painteraData"))
-            || (about.last() == "s0" && has_factor(about.file, &about.beside("s1")));
-        let because = (factor.is_some() || is_pyramid)
-            .then(|| format!("{} is a level of an N5 pyramid", about.path));
-        let voxel = because
-            .as_ref()
-            .and_then(|_| resolution(own).or_else(|| resolution(group?)));
+        let is_marked_group =
+            group.is_some_and(|group| group.has("multiScale") || group.has("painteraData"));
+        let is_in_pyramid = is_marked_group || is_first_level(about) || factor.is_some();
+        let because = is_in_pyramid.then(|| format!("{} is a level of an N5 pyramid", about.path));
+        let voxel = if is_in_pyramid {
+            resolution(own).or_else(|| resolution(group?))
+        } else {
+            None
+        };
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
         let labels = if is_labels {
             Marks::labels("painteraData is of the type label")
@@ -42,23 +42,29 @@ impl Layout for N5 {
             because,
             factor,
             voxel,
-            axes: axes(own).or_else(|| axes(group?)),
+            axes: stated_axes(own).or_else(|| stated_axes(group?)),
             ..labels
         })
     }
 }
 
-fn has_factor(file: &OpenFile, level: &str) -> bool {
-    file.attributes(level)
-        .is_some_and(|level| level.has("downsamplingFactors"))
+/// Whether the dataset is `s0` and the `s1` beside it has `downsamplingFactors`, which the first
+/// level may lack.
+fn is_first_level(about: &About<'_>) -> bool {
+    if about.last() != "s0" {
+        return false;
+    }
+    let second = about.file.attributes(&about.beside("s1"));
+    second.is_some_and(|attributes| attributes.has("downsamplingFactors"))
 }
 
 fn resolution(attributes: &Attributes) -> Option<VoxelSize> {
     VoxelSize::xyz(&attributes.numbers("resolution")?, None)
 }
 
-/// The attribute `axes`, a list of one-letter names, fastest first.
-fn axes(attributes: &Attributes) -> Option<Axes> {
+/// The axes that the attribute `axes` lists, fastest first, by one-letter names. The list is stored
+/// as an array of strings or as one string of JSON.
+fn stated_axes(attributes: &Attributes) -> Option<Axes> {
     let names = attributes.texts("axes")?;
     let names = match &names[..] {
         [json] if json.trim_start().starts_with('[') => serde_json::from_str(json).ok()?,
@@ -68,7 +74,7 @@ fn axes(attributes: &Attributes) -> Option<Axes> {
     Axes::new(&slowest_first).ok()
 }
 
-/// Whether the level's group, or its parent, is a Paintera dataset of labels.
+/// Whether the group of a level, or the parent of that group, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
     let group = about.group();
     has_label_type(about.file, group)
@@ -76,7 +82,8 @@ fn is_paintera_label(about: &About<'_>) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether the type of a Paintera dataset is `label`; `None` if the group is none.
+/// Whether a Paintera dataset has the type `label`; `None` if the group is not a Paintera dataset,
+/// or states no type.
 fn has_label_type(file: &OpenFile, group: &str) -> Option<bool> {
     let json = file.attributes(group)?.text("painteraData")?;
     let data: serde_json::Value = serde_json::from_str(&json).ok()?;

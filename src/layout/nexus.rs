@@ -1,13 +1,16 @@
 //! NeXus: signals of `NXdata` groups, and the axes that the groups name.
 //!
 //! Source: the NeXus manual, "NXdata" and "Associating plottable data using attributes of the
-//! group". The group's `signal` names the dataset to plot, and `axes` a dataset for each of its
-//! dimensions (`.` for none); `<name>_indices` says to which dimension a dataset belongs. Older
-//! files mark the dataset: `signal` = 1, and `axes` with names separated by colons. The attributes
-//! `default` of the root and the groups below lead to the data to plot first, which is the first
-//! channel here. Axes whose names say nothing of x and y are taken in order: the last two of images
-//! are y, x. The distance of positions and their `units` give the voxel size. `interpretation`, of
-//! a dataset or its group, says what the last axes are: an image, a spectrum, or colours.
+//! group". The attribute `signal` of the group names the dataset to plot. Its attribute `axes`
+//! names a dataset of positions for each dimension of the signal (`.` for none), and
+//! `<name>_indices` says to which dimension such a dataset belongs. In older files the dataset to
+//! plot has the attributes itself: `signal` = 1, and `axes` with names separated by colons.
+//!
+//! The attribute `default` of the root names a group, the `default` of that group the next one, and
+//! so on to the data to plot first, which becomes the first channel. If the names of axes do not
+//! tell which are x and y, the last two axes of an image are taken for y, x. The distance of
+//! adjacent positions and their `units` give the voxel size. `interpretation`, an attribute of the
+//! dataset or its group, says whether the last axes are an image, a spectrum or colours.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -21,7 +24,7 @@ use super::{FoundChannel, Layout, Rank, group_of, usual_axes};
 
 /// The attribute that says what the last axes of a dataset are.
 const INTERPRETATION: &str = "interpretation";
-/// At most this many groups are followed from the root.
+/// The attribute `default` is followed at most this many times from the root.
 const MAX_DEFAULTS: usize = 8;
 
 pub(super) struct Nexus;
@@ -33,24 +36,25 @@ impl Layout for Nexus {
 
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.group_attributes()?;
-        let is_of_data = group.text("NX_class").as_deref() == Some("NXdata");
-        let is_plotted = is_of_data && is_signal(about, group);
-        let own = about.attributes.text(INTERPRETATION);
-        let shown_as = own.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
-        let shown_as = shown_as.and_then(|word| Interpretation::new(&word, about));
+        let is_in_data_group = group.text("NX_class").as_deref() == Some("NXdata");
+        let is_plotted = is_in_data_group && is_signal(about, group);
+        let own_word = about.attributes.text(INTERPRETATION);
+        // The group's word is about its signal only.
+        let word = own_word.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
+        let interpretation = word.and_then(|word| Interpretation::new(&word, about));
         if !is_plotted {
-            return shown_as.map(|shown_as| Marks {
-                axes: shown_as.axes(Vec::new(), about),
-                kind: shown_as.kind,
-                is_spectrum: shown_as.is_spectrum,
+            return interpretation.map(|interpretation| Marks {
+                axes: interpretation.axes(Vec::new(), about),
+                kind: interpretation.kind,
+                is_spectrum: interpretation.is_spectrum,
                 ..Marks::default()
             });
         }
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank())
-            .map(|place| axis(about, group, place).unwrap_or_default())
+            .map(|dimension| name_and_spacing(about, group, dimension).unwrap_or_default())
             .unzip();
-        let axes = match &shown_as {
-            Some(shown_as) => shown_as.axes(names, about),
+        let axes = match &interpretation {
+            Some(interpretation) => interpretation.axes(names, about),
             None => completed(&names, &about.dataset.shape),
         };
         let calibration = axes
@@ -58,15 +62,17 @@ impl Layout for Nexus {
             .map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
-        let rank = Some(Rank::Declared);
-        let is_spectrum = (0..about.rank())
-            .filter_map(|place| name(about, group, place))
+        let has_spectral_axis = (0..about.rank())
+            .filter_map(|dimension| positions_name(about, group, dimension))
             .any(|name| is_spectral(&name));
+        let is_spectrum = interpretation
+            .as_ref()
+            .is_some_and(|interpretation| interpretation.is_spectrum);
         Some(Marks {
-            rank,
+            rank: Some(Rank::Declared),
             axes,
-            kind: shown_as.as_ref().and_then(|shown_as| shown_as.kind),
-            is_spectrum: is_spectrum || shown_as.is_some_and(|shown_as| shown_as.is_spectrum),
+            kind: interpretation.and_then(|interpretation| interpretation.kind),
+            is_spectrum: has_spectral_axis || is_spectrum,
             voxel,
             origin,
             ..Marks::because(because)
@@ -74,16 +80,17 @@ impl Layout for Nexus {
     }
 }
 
-/// The meaning of the last axes of a dataset.
+/// The meaning of the last axes of a dataset, as the attribute `interpretation` states it.
 struct Interpretation {
-    /// The letters of the last axes.
+    /// The letters of the last axes, in storage order.
     letters: &'static str,
     kind: Option<Kind>,
     is_spectrum: bool,
 }
 
 impl Interpretation {
-    /// By a word of NeXus; `None` if it does not fit the dataset.
+    /// The interpretation that a word of NeXus names; `None` if the word is unknown or does not fit
+    /// the shape of the dataset.
     fn new(word: &str, about: &About<'_>) -> Option<Self> {
         let word = word.trim().to_lowercase();
         let (letters, kind) = match (word.as_str(), &about.dataset.shape[..]) {
@@ -100,7 +107,8 @@ impl Interpretation {
         })
     }
 
-    /// All axes of a dataset, some of which may be named.
+    /// All axes of a dataset; `names` has those that are known by name. The last axes get the
+    /// letters of the interpretation, unless an image or a spectrum has names for both x and y.
     fn axes(&self, mut names: Vec<Option<AxisName>>, about: &About<'_>) -> Option<Axes> {
         let rank = about.dataset.shape.len();
         names.resize(rank, None);
@@ -116,32 +124,37 @@ impl Interpretation {
         if let Some(axes) = completed(&names, &about.dataset.shape) {
             return Some(axes);
         }
-        let space = usual_axes(rank - self.letters.matches('c').count())?.to_string();
-        let first = space.strip_suffix("yx").filter(|_| self.letters != "c");
-        Axes::new(&format!("{}{}", first.unwrap_or(&space), self.letters)).ok()
+        // The names do not suffice, so the axes before the last ones are the usual ones.
+        let usual = usual_axes(rank - self.letters.matches('c').count())?.to_string();
+        let first = if self.letters == "c" {
+            usual.as_str()
+        } else {
+            usual.strip_suffix("yx").unwrap_or(&usual)
+        };
+        Axes::new(&format!("{first}{}", self.letters)).ok()
     }
 }
 
-/// Marks the channel that the file says is to be plotted first, in files of any layout, and moves
-/// it to the front.
+/// Moves the channel that the file says is to be plotted first to the front, and gives it the rank
+/// [`Rank::First`]. This applies to files of all layouts.
 pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel]) {
     let Some(group) = default_group(contents.file) else {
         return;
     };
     let attributes = contents.file.attributes(&group);
     let signal = attributes
-        .and_then(|group| group.text("signal"))
+        .and_then(|attributes| attributes.text("signal"))
         .map(|signal| format!("{group}/{signal}"));
     let signal = signal.as_deref().map(|path| contents.found_at(path));
-    let place = channels
+    let of_signal = channels
         .iter()
-        .position(|channel| finest_paths(channel).any(|path| Some(path) == signal))
-        .or_else(|| {
-            channels
-                .iter()
-                .position(|channel| finest_paths(channel).any(|path| group_of(path) == group))
-        });
-    if let Some(channel) = place.and_then(|place| channels.get_mut(place)) {
+        .position(|channel| finest_paths(channel).any(|path| Some(path) == signal));
+    // If the signal is not a channel, the first channel of the group is taken.
+    let of_group = channels
+        .iter()
+        .position(|channel| finest_paths(channel).any(|path| group_of(path) == group));
+    let first = of_signal.or(of_group);
+    if let Some(channel) = first.and_then(|first| channels.get_mut(first)) {
         channel.rank = Rank::First;
     }
     channels.sort_by_key(|channel| channel.rank != Rank::First);
@@ -156,34 +169,38 @@ fn finest_paths(channel: &FoundChannel) -> impl Iterator<Item = &str> {
         .flat_map(|level| level.paths.all())
 }
 
-/// Whether a group plots a dataset.
+/// Whether the dataset is the signal of its group, which the attributes of either may say.
 fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
-    let signal = group.text("signal");
-    signal.is_some_and(|signal| signal == about.last()) || about.attributes.has("signal")
+    let is_named = group
+        .text("signal")
+        .is_some_and(|signal| signal == about.last());
+    is_named || about.attributes.has("signal")
 }
 
-/// The name and the spacing of one dimension.
-fn axis(
+/// The axis and the spacing of one dimension, as far as they are known; `None` if the file names no
+/// dataset with its positions.
+fn name_and_spacing(
     about: &About<'_>,
     group: &Attributes,
-    place: usize,
+    dimension: usize,
 ) -> Option<(Option<AxisName>, Option<Spacing>)> {
-    let name = name(about, group, place)?;
+    let name = positions_name(about, group, dimension)?;
     let path = about.beside(&name);
-    let own = about.file.attributes(&path);
-    let units = own.and_then(|own| own.text("units"));
-    let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
+    let attributes = about.file.attributes(&path);
+    let units = attributes.and_then(|attributes| attributes.text("units"));
+    let extent = about.dataset.shape.get(dimension).copied().unwrap_or(0);
     let positions = about
         .file
         .numbers(&path)
         .filter(|positions| positions.len() as u64 == extent);
+    // Positions without units have no spacing.
     let spacing = positions
         .and_then(|positions| Spacing::from_positions(&positions, Some(units.as_deref()?)));
     Some((axis_named(&name), spacing))
 }
 
 /// The name of the dataset with the positions along one dimension.
-fn name(about: &About<'_>, group: &Attributes, place: usize) -> Option<String> {
+fn positions_name(about: &About<'_>, group: &Attributes, dimension: usize) -> Option<String> {
     let listed = group
         .texts("axes")
         .or_else(|| about.attributes.texts("axes"))?;
@@ -195,27 +212,29 @@ fn name(about: &About<'_>, group: &Attributes, place: usize) -> Option<String> {
             .collect(),
         _ => listed,
     };
-    let placed = names
+    let by_index = names
         .iter()
-        .find(|name| indices(group, name).is_some_and(|at| at == [place as f64]));
-    let in_order = names.get(place);
-    placed
+        .find(|name| indices(group, name).is_some_and(|indices| indices == [dimension as f64]));
+    let in_order = names.get(dimension);
+    by_index
         .or_else(|| in_order.filter(|name| indices(group, name).is_none()))
         .filter(|name| name.as_str() != ".")
         .cloned()
 }
 
-/// The dimensions to which a dataset with positions belongs, if the group states them.
+/// The dimensions to which the dataset of positions called `name` belongs; `None` if the group does
+/// not state them.
 fn indices(group: &Attributes, name: &str) -> Option<Vec<f64>> {
     group.numbers(&format!("{name}_indices"))
 }
 
-/// The group that the attributes `default` lead to, from the root on.
+/// The path of the group to which the attributes `default` lead from the root; `None` if the root
+/// has none, or if a group on the way cannot be opened.
 fn default_group(file: &OpenFile) -> Option<String> {
     let mut group = String::new();
     for _ in 0..MAX_DEFAULTS {
-        let at = if group.is_empty() { "/" } else { &group };
-        match file.attributes(at)?.text("default") {
+        let path = if group.is_empty() { "/" } else { &group };
+        match file.attributes(path)?.text("default") {
             Some(next) => group = format!("{group}/{next}"),
             None => break,
         }

@@ -1,5 +1,6 @@
-// The view as a picture: the tiles drawn again at the screen's or the full resolution, a scale bar,
-// the measured line, a caption, and the caption and the link as text inside the PNG.
+// Draws the view as a picture in a PNG file. The tiles are drawn again, at the screen's or the full
+// resolution, with a scale bar, the measured line and a caption. The file can also hold texts, such
+// as the caption and the link.
 
 import { type Channel, sum } from "./data";
 import { clamp, type Grid, type Rectangle, TILE } from "./geometry";
@@ -9,18 +10,18 @@ import { withTexts } from "./png";
 import { typedBar, roundBar } from "./scale";
 import { draw, type Position } from "./tiles";
 
-/** Tiles requested at once. */
+/** The number of tiles that are requested at once. */
 const AT_ONCE = 6;
-/** The pixels between planes that are drawn side by side, at factor 1. */
+/** The gap between pictures that are drawn side by side, in pixels before they are enlarged. */
 const GAP = 4;
 
-/** A place in a plane, in units of its grid, or on a picture, in pixels. */
+/** A point in a plane, in units of its grid, or a point on a picture, in pixels. */
 interface Point {
   x: number;
   y: number;
 }
 
-/** A measured line in units of the grid, and its length in words. */
+/** The ends of a measured line, in units of the grid, and the length that is written beside it. */
 export interface DrawnLine {
   from: Point;
   to: Point;
@@ -38,20 +39,20 @@ export interface Plane {
   top: number;
   width: number;
   height: number;
-  /** Pixels of the picture per unit. */
+  /** The number of pixels of the picture per unit of the grid. */
   scale: number;
   /** The channel whose voxel size the scale bar uses. */
   channel: Channel | undefined;
   line: DrawnLine | null;
 }
 
-/** A picture that can be made. */
+/** A picture that can be made; `says` is what the page calls it. */
 export interface Choice {
   says: string;
   width: number;
   height: number;
   planes: Plane[];
-  /** The titles of its parts, and where the parts begin. */
+  /** The titles of pictures side by side, and the left edge of each, in pixels. */
   titles: { says: string; left: number }[];
 }
 
@@ -63,9 +64,11 @@ export interface BarLook {
   colour: Code;
 }
 
-/** The scale bar, line and caption beside the tiles. */
+/** What is drawn on a picture in addition to the tiles. */
 export interface Extras {
+  /** How the scale bar looks; null for no bar. */
   bar: BarLook | null;
+  /** Whether the measured line is drawn. */
   line: boolean;
   /** The text below the picture; empty for none. */
   caption: string;
@@ -87,21 +90,21 @@ export const enlarged = (choice: Choice, factor: number): Choice => ({
   })),
 });
 
-/** Pictures of one size in a row, each with its title. */
+/** One picture that shows pictures of the same size in a row, each with its title. */
 export function sideBySide(choices: [string, Choice][]): Choice {
   const [[, first]] = choices as [[string, Choice]];
-  const left = (i: number) => i * (first.width + GAP);
+  const left = (index: number) => index * (first.width + GAP);
   return {
     ...first,
     width: left(choices.length) - GAP,
-    titles: choices.map(([says], i) => ({ says, left: left(i) })),
-    planes: choices.flatMap(([, { planes }], i) =>
-      planes.map((plane) => ({ ...plane, left: plane.left + left(i) })),
+    titles: choices.map(([says], index) => ({ says, left: left(index) })),
+    planes: choices.flatMap(([, { planes }], index) =>
+      planes.map((plane) => ({ ...plane, left: plane.left + left(index) })),
     ),
   };
 }
 
-/** Calls a function that draws with all drawing confined to the place of a plane. */
+/** Calls `drawing`; what it draws outside the plane's place on the picture does not show. */
 async function clipped(
   context: CanvasRenderingContext2D,
   { left, top, width, height }: Plane,
@@ -115,13 +118,16 @@ async function clipped(
   context.restore();
 }
 
-/** Where a point of a plane lies on the picture. */
+/** The point of the picture at which a point of a plane is drawn. */
 const onPicture = ({ part, left, top, scale }: Plane, { x, y }: Point): Point => ({
   x: left + (x - part.x) * scale,
   y: top + (y - part.y) * scale,
 });
 
-/** The pixel of the picture nearest to a point of a plane; halves round as on the screen. */
+/**
+ * The pixel of the picture nearest to a point of a plane. As on the screen, halves round up, even
+ * if they are slightly less because of rounding errors.
+ */
 function pixelAt(plane: Plane, point: Point): Point {
   const { x, y } = onPicture(plane, point);
   return { x: Math.floor(x + 0.501), y: Math.floor(y + 0.501) };
@@ -134,9 +140,10 @@ async function drawPlane(
   signal: AbortSignal,
 ): Promise<void> {
   const { layers, grid, scale } = plane;
+  // Voxels that are enlarged, or as large as pixels, keep their edges.
   context.imageSmoothingEnabled = scale < 0.99;
   if (layers.some((layer) => layer.mayMiss)) {
-    // Where data is missing, the picture is transparent.
+    // The plane becomes transparent, and stays so where data is missing.
     const { x, y } = onPicture(plane, { x: 0, y: 0 });
     context.clearRect(x, y, grid.width * scale, grid.height * scale);
   }
@@ -147,7 +154,7 @@ async function drawPlane(
   }
 }
 
-/** Draws the tiles of a layer, some of them at once. */
+/** Draws the tiles of a layer; a few of them are fetched at once. */
 async function drawLayer(
   context: CanvasRenderingContext2D,
   plane: Plane,
@@ -166,17 +173,18 @@ async function drawLayer(
     }
   }
   for (let done = 0; done < tiles.length; done += AT_ONCE) {
-    const now = tiles.slice(done, done + AT_ONCE);
-    const fetched = now.map((tile) =>
+    const batch = tiles.slice(done, done + AT_ONCE);
+    const drawings = batch.map((tile) =>
       draw(layer.address(level, tile.row, tile.column), layer, tile, signal),
     );
-    for (const [i, tile] of (await Promise.all(fetched)).entries()) {
-      drawTile(context, plane, grid, now[i] as Position, tile.canvas);
+    const drawn = await Promise.all(drawings);
+    for (const [index, { canvas }] of drawn.entries()) {
+      drawTile(context, plane, grid, batch[index] as Position, canvas);
     }
   }
 }
 
-/** Draws the part of a tile that lies inside the volume. */
+/** Draws the part of a tile that lies inside the volume; `canvas` is the whole tile. */
 function drawTile(
   context: CanvasRenderingContext2D,
   plane: Plane,
@@ -185,23 +193,26 @@ function drawTile(
   canvas: HTMLCanvasElement,
 ): void {
   const inside = grid.inside(level, column, row);
-  const wide = Math.min(TILE, inside.width);
-  const high = Math.min(TILE, inside.height);
+  const tileWidth = Math.min(TILE, inside.width);
+  const tileHeight = Math.min(TILE, inside.height);
   const { x, y, width, height } = grid.bounds(level, column, row);
   const from = pixelAt(plane, { x, y });
   const to = pixelAt(plane, { x: x + width, y: y + height });
-  const drawnWidth = Math.max(1, to.x - from.x);
-  const drawnHeight = Math.max(1, to.y - from.y);
-  context.drawImage(canvas, 0, 0, wide, high, from.x, from.y, drawnWidth, drawnHeight);
+  const outWidth = Math.max(1, to.x - from.x);
+  const outHeight = Math.max(1, to.y - from.y);
+  context.drawImage(canvas, 0, 0, tileWidth, tileHeight, from.x, from.y, outWidth, outHeight);
 }
 
-/** The height of letters on a picture, in pixels. */
+/** The height of letters on a picture, in pixels; it grows with the picture's width. */
 const letterHeight = ({ width }: Choice): number => clamp(Math.round(width / 70), 11, 48);
 
 const fontOf = (height: number): string => `${height}px system-ui, sans-serif`;
 
-/** Draws what follows in a colour with an edge of black or white, so that it shows anywhere. */
-function edged(context: CanvasRenderingContext2D, colour: Code, width: number): void {
+/**
+ * Sets the colour of shapes that are drawn next, and of their edges, which are black or white so
+ * that the shapes show on any background. `width` is the width of edges in pixels.
+ */
+function setEdgedColour(context: CanvasRenderingContext2D, colour: Code, width: number): void {
   const isLight = sum(partsOf(colour)) > 380;
   context.fillStyle = colour;
   context.strokeStyle = isLight ? "#000" : "#fff";
@@ -209,12 +220,16 @@ function edged(context: CanvasRenderingContext2D, colour: Code, width: number): 
   context.lineJoin = "round";
 }
 
+/** Draws a text with the colours that `setEdgedColour` has set. */
 function edgedText(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
   context.strokeText(text, x, y);
   context.fillText(text, x, y);
 }
 
-/** Draws the scale bar of a plane in one of its corners, with its length over or under it. */
+/**
+ * Draws a scale bar in a corner of a plane. Its length stands below it in an upper corner, and
+ * above it in a lower one. `size` is the height of letters.
+ */
 function drawBar(
   context: CanvasRenderingContext2D,
   plane: Plane,
@@ -228,38 +243,40 @@ function drawBar(
   if (!bar) return;
   const long = Math.max(1, Math.round(bar.pixels));
   const thick = Math.max(2, Math.round(size / 5));
-  const isAbove = look.place.startsWith("top");
-  const isLeft = look.place.endsWith("left");
-  const x = isLeft ? left + size : left + width - size - long;
-  const y = isAbove ? top + size : top + height - size - thick;
-  edged(context, look.colour, thick / 2);
+  const isAtTop = look.place.startsWith("top");
+  const isAtLeft = look.place.endsWith("left");
+  const x = isAtLeft ? left + size : left + width - size - long;
+  const y = isAtTop ? top + size : top + height - size - thick;
+  setEdgedColour(context, look.colour, thick / 2);
   context.strokeRect(x, y, long, thick);
   context.fillRect(x, y, long, thick);
   context.font = fontOf(size);
   context.textAlign = "center";
-  edgedText(context, bar.says, x + long / 2, isAbove ? y + thick + size * 1.1 : y - size / 3);
+  const baseline = isAtTop ? y + thick + size * 1.1 : y - size / 3;
+  edgedText(context, bar.says, x + long / 2, baseline);
   context.textAlign = "start";
 }
 
-const LINE: Code = "#ffe066";
+/** The colour of the measured line. */
+const LINE_COLOUR: Code = "#ffe066";
 
 /** Draws the measured line of a plane with its length at the end. */
 function drawLine(context: CanvasRenderingContext2D, plane: Plane, size: number): void {
   if (!plane.line) return;
   const from = onPicture(plane, plane.line.from);
   const to = onPicture(plane, plane.line.to);
-  context.strokeStyle = LINE;
+  context.strokeStyle = LINE_COLOUR;
   context.lineWidth = Math.max(2, size / 7);
   context.beginPath();
   context.moveTo(from.x, from.y);
   context.lineTo(to.x, to.y);
   context.stroke();
-  edged(context, LINE, size / 6);
+  setEdgedColour(context, LINE_COLOUR, size / 6);
   context.font = fontOf(size);
   edgedText(context, plane.line.says, to.x + size / 2, to.y - size / 3);
 }
 
-/** The parts of a caption, which are separated by dots, in lines that fit a width. */
+/** Breaks a caption into lines that fit a width; a line ends only at one of the dots. */
 function wrapped(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
   const [first = "", ...others] = caption.split(" · ");
   const lines: string[] = [];
@@ -276,7 +293,7 @@ function wrapped(context: CanvasRenderingContext2D, caption: string, width: numb
   return [...lines, line];
 }
 
-/** Draws a picture with what was chosen beside its tiles. */
+/** Draws a picture and its extras on a new canvas. */
 async function render(
   choice: Choice,
   extras: Extras,
@@ -287,8 +304,10 @@ async function render(
   const size = letterHeight(choice);
   context.font = fontOf(size);
   const lines = extras.caption ? wrapped(context, extras.caption, choice.width - 2 * size) : [];
+  const captionHeight = lines.length ? Math.ceil((lines.length * 1.4 + 1) * size) : 0;
+  // This also resets the state of the context.
   canvas.width = choice.width;
-  canvas.height = choice.height + (lines.length ? Math.ceil((lines.length * 1.4 + 1) * size) : 0);
+  canvas.height = choice.height + captionHeight;
   context.fillStyle = "#000";
   context.fillRect(0, 0, canvas.width, choice.height);
   for (const plane of choice.planes) {
@@ -298,7 +317,7 @@ async function render(
     if (extras.line) await clipped(context, plane, () => drawLine(context, plane, size));
     if (extras.bar) drawBar(context, plane, size, extras.bar);
   }
-  edged(context, "#ffffff", size / 6);
+  setEdgedColour(context, "#ffffff", size / 6);
   context.font = fontOf(size);
   for (const { says, left } of choice.titles) edgedText(context, says, left + size, 1.6 * size);
   context.fillStyle = "#fff";
@@ -308,7 +327,7 @@ async function render(
   return canvas;
 }
 
-/** A picture as a PNG file with texts. */
+/** Draws a picture as a PNG file that also has texts, by their keywords. */
 export async function png(
   choice: Choice,
   extras: Extras,

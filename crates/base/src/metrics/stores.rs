@@ -11,39 +11,43 @@ use super::clock::Clock;
 /// The counters of all stores together; clones share the values.
 #[derive(Debug, Clone, Default)]
 pub struct StoreMetrics {
-    /// Requests, repeated ones too.
+    /// Requests sent, including retries.
     pub requests: Counter,
     /// Requests that failed.
     pub failures: Counter,
     /// Requests repeated after a failure.
     pub retries: Counter,
-    /// Requests that were not made because the server does not answer.
+    /// Requests that were not sent because the server had stopped answering.
     pub refused: Counter,
-    /// Bytes received.
+    /// Bytes received in answers.
     pub bytes: Counter,
-    /// Time from a request to the end of its answer, summed.
+    /// The sum of the times from each request to the end of its answer.
     pub waiting: Clock,
-    /// Servers that do not answer.
+    /// The number of servers that do not answer at present.
     pub unreachable: Gauge,
     /// Stored chunks found in the cache directory.
     pub block_hits: Counter,
-    /// Stored chunks removed from there to keep to the budget.
+    /// Stored chunks removed from the cache directory because its budget was exceeded.
     pub blocks_evicted: Counter,
-    /// Failed reads from there and writes to it.
+    /// Reads from the cache directory and writes to it that failed.
     pub block_errors: Counter,
-    /// Bytes of stored chunks in the cache directory.
+    /// The size in bytes of all stored chunks in the cache directory.
     pub block_bytes: Gauge,
 }
 
 impl StoreMetrics {
-    /// Counts a request that took `span`; `bytes` is the length of the answer, or `None` if it
-    /// failed.
+    /// Counts a request that took `span`. `bytes` is the length of its answer, or `None` if the
+    /// request failed.
     pub fn observe(&self, span: Duration, bytes: Option<u64>) {
         self.requests.inc();
         self.waiting.add(span);
         match bytes {
-            Some(bytes) => drop(self.bytes.inc_by(bytes)),
-            None => drop(self.failures.inc()),
+            Some(bytes) => {
+                self.bytes.inc_by(bytes);
+            }
+            None => {
+                self.failures.inc();
+            }
         }
     }
 

@@ -1,10 +1,10 @@
-//! Parameters of CATMAID's tile source 9 for drawing a tile: `?color=&min=&max=&gamma=`, on mounts
-//! that accept them.
+//! The query parameters with which CATMAID's tile source 9 says how a tile is drawn:
+//! `?color=&min=&max=&gamma=`. Only some mounts accept them.
 //!
-//! CATMAID sends them as typed (`FlixServerTileSource.getTileURL` in its `tile-source.js`): each
-//! value may be a comma-separated list, one item per channel, and items may be empty. Invalid
-//! values are an error rather than ignored, so that users notice a typo; other parameters
-//! (`quality`, `nocache`) are ignored. As in FlixServer, colours are words or their first letters,
+//! CATMAID sends the values as the user typed them (`FlixServerTileSource.getTileURL` in its
+//! `tile-source.js`): each value may be a comma-separated list with one item per channel, and items
+//! may be empty. An invalid value is an error, so that the user notices a typo; other parameters
+//! (`quality`, `nocache`) are ignored. As in FlixServer, a colour is a word or its first letter,
 //! and gamma is an exponent.
 
 use percent_encoding::percent_decode_str;
@@ -16,86 +16,100 @@ use crate::paint::Finite;
 /// A client's changes to how one channel is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Adjustment {
-    /// The colour.
+    /// The colour; `None` leaves it as it is, as for all fields.
     pub colour: Option<Colour>,
-    /// The value that becomes black.
+    /// The value that is drawn black.
     pub lo: Option<Finite>,
-    /// The value that becomes white.
+    /// The value that is drawn white, or in the full colour.
     pub hi: Option<Finite>,
-    /// The exponent of the curve between them; `None` for 1, which is linear.
+    /// The exponent of the curve between `lo` and `hi`; `None` for 1, which is linear.
     pub gamma: Option<Finite>,
 }
 
-/// Parses a query string into adjustments, by channel position: `min=10,,30` sets the black of the
-/// first and the third channel.
+/// Parses a query string into one adjustment per channel, in the order of the channels:
+/// `min=10,,30` sets `lo` of the first and the third channel.
 pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     let mut all = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         match name {
-            "color" => each(
+            "color" => set_each(
                 &mut all,
                 "color",
                 value,
                 COLOURS,
                 Colour::from_word,
-                |to, it| to.colour = it,
+                |adjustment, colour| adjustment.colour = colour,
             )?,
-            "min" => each(&mut all, "min", value, NUMBERS, number, |to, it| to.lo = it)?,
-            "max" => each(&mut all, "max", value, NUMBERS, number, |to, it| to.hi = it)?,
-            "gamma" => each(&mut all, "gamma", value, EXPONENTS, exponent, |to, it| {
-                to.gamma = it.filter(|gamma: &Finite| gamma.get() != 1.0);
+            "min" => set_each(&mut all, "min", value, NUMBERS, number, |adjustment, lo| {
+                adjustment.lo = lo;
             })?,
+            "max" => set_each(&mut all, "max", value, NUMBERS, number, |adjustment, hi| {
+                adjustment.hi = hi;
+            })?,
+            "gamma" => set_each(
+                &mut all,
+                "gamma",
+                value,
+                EXPONENTS,
+                exponent,
+                |adjustment, gamma| {
+                    adjustment.gamma = gamma.filter(|gamma: &Finite| gamma.get() != 1.0);
+                },
+            )?,
             _ => {}
         }
     }
     Ok(all)
 }
 
+// Each constant ends the message "PARAMETER=VALUE is not …".
 const COLOURS: &str = "a list, one item for each channel, of red, green, blue, cyan, magenta, yellow, white, \
      inverted, fire, viridis, magma, cyanhot, coolwarm and colours of six hexadecimal digits";
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 
-/// Parses a list and stores each item in the adjustment at its position; empty items change
-/// nothing.
-fn each<T>(
+/// Parses `value` as a list, and sets one property of the adjustment at the position of each item.
+/// An empty item sets the property to `None`.
+fn set_each<T>(
     all: &mut Vec<Adjustment>,
     parameter: &'static str,
     value: &str,
     expected: &'static str,
-    read: impl Fn(&str) -> Option<T>,
-    put: impl Fn(&mut Adjustment, Option<T>),
+    parse: impl Fn(&str) -> Option<T>,
+    set: impl Fn(&mut Adjustment, Option<T>),
 ) -> Result<(), Malformed> {
-    let spaced = value.replace('+', " ");
-    let text = percent_decode_str(&spaced).decode_utf8_lossy();
-    let wrong = || Malformed::Parameter {
+    let value = value.replace('+', " ");
+    let text = percent_decode_str(&value).decode_utf8_lossy();
+    let malformed = || Malformed::Parameter {
         parameter,
         value: text.clone().into_owned(),
         expected,
     };
     if text.split(',').count() > MAX_CHANNELS {
-        return Err(wrong());
+        return Err(malformed());
     }
     for (position, item) in text.split(',').map(str::trim).enumerate() {
-        let read = if item.is_empty() {
+        let parsed = if item.is_empty() {
             None
         } else {
-            Some(read(item).ok_or_else(wrong)?)
+            Some(parse(item).ok_or_else(malformed)?)
         };
         if all.len() <= position {
             all.resize(position + 1, Adjustment::default());
         }
         if let Some(adjustment) = all.get_mut(position) {
-            put(adjustment, read);
+            set(adjustment, parsed);
         }
     }
     Ok(())
 }
 
+/// A finite number in Rust's notation, such as `10`, `-0.5` or `1e3`.
 pub(super) fn number(text: &str) -> Option<Finite> {
     text.parse().ok().and_then(Finite::new)
 }
 
+/// A finite number of 0 or more.
 fn exponent(text: &str) -> Option<Finite> {
     number(text).filter(|gamma| gamma.get() >= 0.0)
 }

@@ -1,13 +1,13 @@
-//! Why a path or a query cannot be parsed.
+//! The reasons why the path or the query of a request cannot be parsed.
 
 use crate::color::Colour;
 use crate::name::NotAName;
 use crate::paint::BOX_FILES;
 
-/// The maximum number of channels in a composite: one for each colour.
+/// The maximum number of channels in a composite: there is one default colour for each.
 pub(super) const MAX_CHANNELS: usize = Colour::BY_POSITION.len();
 
-/// Why a path is not a tile request.
+/// Why the path or the query of a request cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Malformed {

@@ -1,20 +1,22 @@
-//! The version of an object, which changes whenever its bytes do.
+//! The version of an object in a store. It changes whenever the object's bytes change.
 
 use serde::{Deserialize, Serialize};
 
-/// The state of an object: its length, and what tells it from other states of the same length.
+/// The state of an object at one moment: its length, and the tag or time that distinguishes it from
+/// other states of the same length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
-    /// The length in bytes.
+    /// The object's length in bytes.
     pub length: u64,
-    /// The strong entity tag, with its quotes.
+    /// The strong entity tag, including its quotes; `None` if there is none or a weak one.
     pub etag: Option<String>,
-    /// The time of the last modification, as the store gives it.
+    /// The time of the last modification, as the store writes it. It is only compared. For a web
+    /// server that gives neither a strong tag nor a time, it is a text that only this process uses.
     pub modified: Option<String>,
 }
 
 impl Version {
-    /// A weak tag does not promise equal bytes, and is left out.
+    /// Makes a version. A weak `etag` is dropped, because it does not promise equal bytes.
     pub fn new(length: u64, etag: Option<String>, modified: Option<String>) -> Self {
         Self {
             length,
@@ -23,16 +25,16 @@ impl Version {
         }
     }
 
-    /// Whether two answers are of one state: their tags are equal; where one lacks a tag, the times
-    /// are.
+    /// Whether two answers describe the same state of the object: they have the same length and the
+    /// same tag. If either has no tag, their times of modification decide.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
-        let same = match (&self.etag, &other.etag) {
+        let has_same_mark = match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
-            // A tag that has gone, or come, says nothing; something else must.
+            // Only one answer has a tag, so only a time could show that the state is the same.
             (Some(_), None) | (None, Some(_)) if self.modified.is_none() => false,
             _ => self.modified == other.modified,
         };
-        same && self.length == other.length
+        has_same_mark && self.length == other.length
     }
 }
 
@@ -41,8 +43,8 @@ mod tests {
     use super::*;
 
     fn version(length: u64, etag: &str, modified: &str) -> Version {
-        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Version::new(length, given(etag), given(modified))
+        let unless_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Version::new(length, unless_empty(etag), unless_empty(modified))
     }
 
     #[test]
