@@ -63,6 +63,8 @@ pub(super) struct Folders {
     listings: HashMap<PathBuf, FolderListing>,
     /// Files that are not tried again until they change or count as written, with the reason.
     broken: BTreeMap<PathBuf, (FileState, String)>,
+    /// The files that are being tried for the first time, as they were before.
+    tried: BTreeMap<PathBuf, FileState>,
     /// The problems of the last search.
     remarks: BTreeSet<String>,
     /// How long the last search took.
@@ -121,9 +123,20 @@ impl Folders {
         PAUSE * self.took
     }
 
-    /// Notes that a file could not be opened. It is tried again when it has changed.
+    /// Notes the files that are not open yet, and are about to be tried or being tried.
+    pub fn note_tried<'p>(&mut self, paths: impl Iterator<Item = &'p Path>) {
+        let before = mem::take(&mut self.tried);
+        for path in paths {
+            let state = before.get(path).copied().or_else(|| state_of(path));
+            self.tried
+                .extend(state.map(|state| (path.to_owned(), state)));
+        }
+    }
+
+    /// Notes that a file could not be opened. It is tried again when it is not as it was before.
     pub fn note_broken(&mut self, path: &Path, problem: String) {
-        if let Some(state) = state_of(path) {
+        let tried = self.tried.remove(path);
+        if let Some(state) = tried.or_else(|| state_of(path)) {
             self.broken.insert(path.to_owned(), (state, problem));
         }
     }
@@ -460,6 +473,24 @@ mod tests {
         write("b.ims", &behind_user_block);
         assert_eq!(folders.files(4).unwrap().len(), 3);
         assert!(folders.problems().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_tried_is_tried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        fs::write(&path, SIGNATURE).unwrap();
+        let mut folders = Folders::among(&mut vec![place.path().into()]);
+        let listed = |folders: &mut Folders| folders.files(0).unwrap().len();
+        folders.note_tried([&*path].into_iter());
+        fs::write(&path, [&SIGNATURE[..], b"whole"].concat()).unwrap();
+        // The next look, before the attempt has ended.
+        folders.note_tried([&*path].into_iter());
+        folders.note_broken(&path, "it is truncated".to_owned());
+        assert_eq!(listed(&mut folders), 1);
+        folders.note_tried([&*path].into_iter());
+        folders.note_broken(&path, "it is damaged".to_owned());
+        assert_eq!(listed(&mut folders), 0);
     }
 
     #[test]

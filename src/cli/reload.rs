@@ -162,6 +162,13 @@ impl Reloader {
                 );
             }
         }
+        let catalog = self.service.catalog();
+        let unopened = settings
+            .datasets
+            .iter()
+            .filter(|(token, _)| catalog.dataset(token).is_none())
+            .filter_map(|(_, dataset)| dataset.found_in.as_ref().and(dataset.file.as_ref()));
+        self.folders.note_tried(unopened.map(Location::as_path));
         let renewed = self.renewed(&settings)?;
         let reloaded = self
             .service

@@ -85,14 +85,21 @@ impl<'r> Context<'r> {
         if closed.is_empty() {
             return None;
         }
-        let listed = self.tokens().unwrap_or_default();
-        let listed = listed.iter().map(Name::as_str);
-        self.path.split('/').chain(listed).find_map(|segment| {
-            let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment))
-                .ok()?
-                .token;
-            (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
-        })
+        for segment in self.path.split('/').skip(1) {
+            let segment = segment.strip_suffix(".json").unwrap_or(segment);
+            let Ok(VersionedToken { token, .. }) = VersionedToken::new(segment) else {
+                continue;
+            };
+            if closed.get(&token) == Some(&Closed::Waiting) {
+                return Some(token);
+            }
+            // The names after that of an open dataset are those of its channels.
+            if self.catalog.dataset(&token).is_some() {
+                return None;
+            }
+        }
+        let mut listed = self.tokens()?.into_iter();
+        listed.find(|token| closed.get(token) == Some(&Closed::Waiting))
     }
 
     /// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.

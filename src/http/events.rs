@@ -5,6 +5,7 @@
 //! of access change: its secret must be looked at again.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,12 +70,14 @@ struct Listener {
 impl Listener {
     /// The next bytes to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
+        // Not begun anew by changes that this listener does not see.
+        let mut silence = pin!(tokio::time::sleep(HEARTBEAT));
         loop {
             tokio::select! {
                 biased;
                 _ = self.draining.wait_for(|is_draining| *is_draining) => return None,
                 changed = self.changes.changed() => changed.ok()?,
-                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
+                () = &mut silence => return Some(Bytes::from_static(b":\n\n")),
             }
             let all = self.service.catalog();
             if all.access() != self.seen.access() {

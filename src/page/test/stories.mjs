@@ -432,6 +432,7 @@ export const stories = (world) => {
           documents().every((query) => query === "?tokens=second"),
           `asked for ${documents()}`,
         );
+        await other.settle(); // or the button may be replaced under the pointer
         await other.page.click("[aria-label='All datasets']");
         await other.page.waitForSelector("text=third");
         equal(documents().at(-1), "", "the document of the list");
