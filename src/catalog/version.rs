@@ -113,12 +113,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         voxel_size_from: _,
         labels_because: _,
     } = facts;
-    let window = match window {
-        ChannelWindow::Known(window) => WindowVersion::Known(*window),
-        ChannelWindow::Measured(_) => WindowVersion::Measured,
-        ChannelWindow::Inverted(_) => WindowVersion::Inverted,
-        ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
-    };
+    let window = window_version(window);
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
     let transforms: Vec<_> = transforms
         .iter()
@@ -135,6 +130,15 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         .map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
     let times = is_series.then_some((times, timing));
     Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))
+}
+
+fn window_version(window: &ChannelWindow) -> WindowVersion {
+    match window {
+        ChannelWindow::Known(window) => WindowVersion::Known(*window),
+        ChannelWindow::Measured(_) => WindowVersion::Measured,
+        ChannelWindow::Inverted(_) => WindowVersion::Inverted,
+        ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
+    }
 }
 
 fn bits(numbers: Xyz<f64>) -> Xyz<u64> {

@@ -87,18 +87,15 @@ fn in_one_line(channel: &ChannelDescription) -> String {
 }
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
-    let label = channel
-        .facts
-        .label
-        .as_ref()
-        .map(|label| format!(" ({})", escaped(label)))
-        .unwrap_or_default();
+    let facts = &channel.facts;
+    let label = facts.label.as_ref();
+    let label = label.map_or(String::new(), |label| format!(" ({})", escaped(label)));
     let _ = writeln!(
         out,
         "\nchannel    {}{label}: {} of {}",
         channel.name, channel.kind, channel.dtype
     );
-    if let Some(reason) = &channel.facts.labels_because {
+    if let Some(reason) = &facts.labels_because {
         let _ = writeln!(out, "  kind     labels, because {}", escaped(reason));
     }
     if let Some([x, y, z]) = channel.offset.filter(|offset| *offset != [0; 3]) {
