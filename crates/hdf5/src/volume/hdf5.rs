@@ -337,10 +337,17 @@ impl OpenFile {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use voltile_base::flow::activity::Activity;
     use voltile_base::metrics::Metrics;
 
     use super::*;
+
+    fn open(path: &Path) -> OpenFile {
+        let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
+        Opener::new(chunks).open(&path.into()).unwrap()
+    }
 
     #[test]
     fn a_dataset_is_opened_once_while_datasets_are_kept() {
@@ -350,8 +357,7 @@ mod tests {
         let raw = file.new_dataset::<u8>().shape((4, 4)).create("raw");
         drop(raw.unwrap());
         file.close().unwrap();
-        let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-        let file = Opener::new(chunks).open(&path.into()).unwrap();
+        let file = open(&path);
         let is_kept = || {
             let copy = file.clone();
             Arc::ptr_eq(
@@ -364,5 +370,40 @@ mod tests {
         assert!(is_kept());
         file.forget_datasets();
         assert!(!is_kept());
+    }
+
+    #[test]
+    fn a_missing_filter_is_reported_even_if_chunks_are_too_large_to_decode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        let shape = (1 << 12, (1 << 11) + 1);
+        // In an old format, which names every filter and has no checksums.
+        let mut old = hdf5::File::with_options();
+        old.with_fapl(|access| access.libver_earliest());
+        let file = old.create(&path).unwrap();
+        let raw = file.new_dataset::<u8>().shape(shape).chunk(shape);
+        let raw = raw.deflate(1).create("raw").unwrap();
+        raw.write_raw(&vec![1u8; shape.0 * shape.1]).unwrap();
+        drop(raw);
+        file.close().unwrap();
+        let missing = || {
+            open(&path)
+                .dataset("/raw")
+                .unwrap()
+                .describe()
+                .missing_filters
+        };
+        assert_eq!(missing(), [""; 0]);
+        // The number of the filter precedes its name and three fields of two bytes.
+        let mut bytes = std::fs::read(&path).unwrap();
+        let name = bytes.windows(8).position(|name| name == b"deflate\0");
+        let number = name.unwrap() - 8;
+        bytes[number..][..2].copy_from_slice(&32016u16.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let missing = missing();
+        assert!(
+            missing.len() == 1 && missing[0].contains("32016"),
+            "{missing:?}"
+        );
     }
 }

@@ -212,10 +212,12 @@ impl StoredDataset {
         Err(self.damaged(&problem))
     }
 
-    /// Decodes one of the chunks that went through the most filters, if only that tells whether
-    /// they can be decoded. Large chunks, and indexes that take long to read, are left to requests.
+    /// Looks at one of the chunks that went through the most filters, if only that tells whether
+    /// they can be decoded: whether it went through a missing filter and, unless it is large,
+    /// whether its bytes can be decoded. Indexes that take long to read are left to requests.
     pub(super) fn probe_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
-        if !pipeline.needs_probe() || !self.is_light() {
+        let may_decode = self.is_light();
+        if !pipeline.needs_probe() || (pipeline.is_complete() && !may_decode) {
             return Ok(());
         }
         let entries = self.entries(Some(Instant::now() + MAX_PROBE))?.iter();
@@ -224,6 +226,9 @@ impl StoredDataset {
         };
         let at = self.grid.numbered(entry.number);
         self.ensure_readable(&at, *entry, pipeline)?;
+        if !may_decode {
+            return Ok(());
+        }
         let bytes = self.bytes_of(entry)?;
         self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
     }
