@@ -179,8 +179,8 @@ impl Grid {
         at
     }
 
-    /// The chunk whose first voxel this is; it may lie outside the dataset.
-    pub fn beginning_at(&self, voxel: &[u64]) -> Position {
+    /// The chunk that contains this voxel; it may lie outside the dataset.
+    pub fn containing(&self, voxel: &[u64]) -> Position {
         let voxel = padded(voxel, 0);
         std::array::from_fn(|axis| voxel[axis] / self.chunk[axis])
     }
@@ -214,10 +214,9 @@ impl Grid {
 
     /// The chunks that intersect a box, in stored order.
     pub fn chunks_of(&self, stored: &StoredBox) -> impl Iterator<Item = Position> + use<> {
-        let last = stored.last();
-        let first: Position = std::array::from_fn(|axis| stored.start[axis] / self.chunk[axis]);
-        let counts: Position =
-            std::array::from_fn(|axis| last[axis] / self.chunk[axis] - first[axis] + 1);
+        let first = self.containing(&stored.start);
+        let last = self.containing(&stored.last());
+        let counts: Position = std::array::from_fn(|axis| last[axis] - first[axis] + 1);
         (0..counts.iter().product()).map(move |number: u64| {
             let mut at = first;
             let mut rest = number;
@@ -338,7 +337,7 @@ mod tests {
 
     #[test]
     fn chunks_outside_are_told_from_those_within() {
-        assert_eq!(grid().beginning_at(&[8, 16, 16]), [0, 0, 2, 2, 1]);
+        assert_eq!(grid().containing(&[8, 16, 16]), [0, 0, 2, 2, 1]);
         assert!(grid().holds(&[0, 0, 2, 2, 1]));
         for outside in [
             [0, 0, 3, 0, 0],

@@ -187,7 +187,7 @@ impl ChunkIndex {
             // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is
             // read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
-            let reported = grid.beginning_at(info.offset);
+            let reported = grid.containing(info.offset);
             let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
             if grid.holds(&at) {
                 let number = grid.number(&at);

@@ -432,7 +432,7 @@ impl Hdf5Volume {
                 size: Xyz::all(1),
             },
         );
-        let at = self.dataset.grid.beginning_at(&first.start);
+        let at = self.dataset.grid.containing(&first.start);
         (!self.dataset.is_corrupt(&at)).then_some(at)
     }
 }
@@ -457,7 +457,7 @@ impl Volume for Hdf5Volume {
             }
             Access::Cached => self.read_filtered(&reading, &mut into)?,
         }
-        let first = self.dataset.grid.beginning_at(&reading.stored.start);
+        let first = self.dataset.grid.containing(&reading.stored.start);
         self.dataset.ensure_only_grown(&first)
     }
 

@@ -164,7 +164,7 @@ impl TreeReading<'_> {
         for offset in &mut offsets[own..] {
             *offset = key.u64()?;
         }
-        let at = self.grid.beginning_at(&offsets);
+        let at = self.grid.containing(&offsets);
         if (0..RANK).any(|axis| offsets[axis] % self.grid.chunk()[axis] != 0) {
             let found = format!("the offset {:?}", &offsets[own..]);
             return Err(unexpected(
