@@ -27,8 +27,9 @@ impl StoredDataset {
             files: Vec::new(),
         };
         let shape = self.grid.shape();
-        let slice = Grid::new(shape, &[1, 1, 1, shape[RANK - 2], shape[RANK - 1]]);
-        for at in slice.chunks_of(stored) {
+        // A grid of whole slices: a slice's place in the grid is its position along the outer axes.
+        let slices = Grid::new(shape, &[1, 1, 1, shape[RANK - 2], shape[RANK - 1]]);
+        for at in slices.chunks_of(stored) {
             let mut outer = stored.start;
             outer[..RANK - 2].copy_from_slice(&at[..RANK - 2]);
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;

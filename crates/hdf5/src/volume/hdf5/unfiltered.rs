@@ -39,7 +39,7 @@ impl StoredDataset {
     }
 
     /// The byte offset of the chunk at a position in the grid; `None` if it was never written.
-    pub(super) fn unfiltered_chunk(&self, at: &Position) -> Result<Option<u64>, ReadError> {
+    pub(super) fn unfiltered_address(&self, at: &Position) -> Result<Option<u64>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
             return Ok(address);
         }
@@ -60,21 +60,21 @@ impl StoredDataset {
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies `count` voxels from a place in the chunk at byte `chunk` to `into`, which contains
-    /// voxels of type `voxel`.
+    /// Copies `count` voxels from a place in the chunk at the byte offset `address` to `into`, which
+    /// contains voxels of type `voxel`.
     pub fn copy(
         &self,
-        chunk: u64,
+        address: u64,
         from: Strided,
         into: BoxMut<'_>,
         count: Xyz<u64>,
         voxel: VoxelType,
     ) -> Result<(), ReadError> {
         let is_copied = if self.dataset.is_native() {
-            self.lend(chunk, from, |bytes, from| into.copy_bytes(bytes, from))?
+            self.lend(address, from, |bytes, from| into.copy_bytes(bytes, from))?
         } else {
             // Elements that need conversion are gathered first, and converted together.
-            let bytes = self.lend(chunk, from, |bytes, from| {
+            let bytes = self.lend(address, from, |bytes, from| {
                 match self.dataset.stored_bytes() {
                     1 => gathered::<1>(bytes, from),
                     2 => gathered::<2>(bytes, from),
@@ -90,13 +90,13 @@ impl UnfilteredBytes<'_> {
     /// Lends the bytes from the first to the last voxel of a box, and its place in them.
     fn lend<T>(
         &self,
-        chunk: u64,
+        address: u64,
         at: Strided,
         work: impl FnOnce(&[u8], Strided) -> T,
     ) -> Result<T, ReadError> {
         let width = self.dataset.stored_bytes();
         let span = at.span() * width;
-        let start = chunk.saturating_add((at.start * width) as u64);
+        let start = address.saturating_add((at.start * width) as u64);
         // If at least a quarter of the bytes in the span are wanted, the whole span is announced to
         // the system.
         let dense = span <= 4 * width * at.size.iter().product::<usize>();

@@ -131,13 +131,13 @@ impl Hdf5Volume {
         while wanted.peek().is_some() {
             let located = wanted.by_ref().take(MAX_LISTED);
             let located =
-                located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
-            for (chunk, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
+                located.map(|wanted| Ok((self.dataset.unfiltered_address(&wanted.at)?, wanted)));
+            for (address, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
                 self.end_early(reading)?;
                 let step = reading.request.step;
                 let Sieve { place, count, .. } = wanted.sieve;
                 let mut into = into.part(place, count);
-                if let Some(chunk) = chunk {
+                if let Some(address) = address {
                     if let Some(trace) = reading.trace() {
                         trace.add_read(1, count.volume() * self.dataset.stored_bytes() as u64);
                     }
@@ -145,7 +145,7 @@ impl Hdf5Volume {
                     let from = self
                         .roles
                         .place(dims, &wanted.part.within, &wanted.sieve, step);
-                    bytes.copy(chunk, from, into, count, self.shape.voxel)?;
+                    bytes.copy(address, from, into, count, self.shape.voxel)?;
                 } else {
                     let fill = self
                         .dataset
@@ -500,7 +500,7 @@ impl Volume for Hdf5Volume {
                 }
             }
             let entry = dataset.entry(&at)?;
-            let Some(rest) = room.checked_sub(stored_bytes(entry)) else {
+            let Some(rest) = room.checked_sub(stored_length(entry)) else {
                 break;
             };
             room = rest;
@@ -613,7 +613,7 @@ fn taken(
 ) -> Option<Vec<(Option<Entry>, WantedChunk)>> {
     let mut bytes = 0;
     let beyond = located.iter().position(|(entry, _)| {
-        bytes += stored_bytes(*entry);
+        bytes += stored_length(*entry);
         is_remote && bytes > MAX_GATHERED
     });
     let count = beyond.unwrap_or(located.len()).max(1);
@@ -625,7 +625,7 @@ fn taken(
 }
 
 /// The number of stored bytes of a chunk with this index entry.
-fn stored_bytes(entry: Option<Entry>) -> u64 {
+fn stored_length(entry: Option<Entry>) -> u64 {
     entry.map_or(0, |entry| u64::from(entry.length))
 }
 
