@@ -43,16 +43,17 @@
 //!    files, while a file is read as a whole (`volume::hdf5::digests`).
 //! 2. The chunk index of a dataset, while it is read (`volume::hdf5::index`); and the datasets that
 //!    an open file keeps, while one is added (`volume::hdf5`).
-//! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Whatever copies or drops a handle takes
-//!    it, too. libhdf5's file driver reads files and objects under it, and waits for the answers of
+//! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Copying or dropping a handle takes it,
+//!    too. libhdf5's file driver reads files and objects under it, and waits for the answers of
 //!    stores, whose threads take only locks of the last kind.
-//! 4. Of the files and datasets that are open in libhdf5 (`volume::hdf5::handles`). Their type has
-//!    them locked under libhdf5's lock alone: to wait for that with one of these would be a
-//!    deadlock.
-//! 5. All others. They are held for a look or a change, and nothing else is locked meanwhile, but
-//!    for three: the list of open files looks into slots that nobody has; the list of objects known
-//!    to a store (`store`) makes connections and looks at what is known of servers and objects; and
-//!    whoever renews the credentials of a bucket makes a client (`store::bucket`).
+//! 4. The locks of the files and datasets that are open in libhdf5 (`volume::hdf5::handles`). Their
+//!    type allows them to be taken only under libhdf5's lock: a thread that waited for libhdf5's
+//!    while it held one of them could deadlock.
+//! 5. All others. They are held only to read or change a value, and nothing else is locked
+//!    meanwhile, with three exceptions: the list of open files locks slots that no other thread
+//!    uses; the list of objects known to a store (`store`) makes connections, and looks at what is
+//!    known of servers and objects; and renewing the credentials of a bucket makes a client
+//!    (`store::bucket`).
 //!
 //! # Limits
 //!

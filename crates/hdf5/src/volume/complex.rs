@@ -56,7 +56,8 @@ pub struct Polar {
 }
 
 impl Polar {
-    /// The phases (or else the magnitudes) of numbers whose real and imaginary `parts` these are.
+    /// The phases if `is_phase`, otherwise the magnitudes, of the numbers with these real and
+    /// imaginary parts.
     pub fn new(parts: [Arc<dyn Volume>; 2], is_phase: bool) -> Self {
         let coding = Err("its voxels are computed from complex numbers".to_owned());
         let shape = VolumeShape {

@@ -130,7 +130,7 @@ pub struct OpenFile {
     /// The identity under the given path, if that is relative or contains symbolic links.
     alias: Option<FileIdentity>,
     opener: Opener,
-    /// The datasets that stay open, by path; `None`: none does.
+    /// The datasets that stay open, by path; `None` if datasets are not kept open.
     datasets: Arc<Mutex<Option<DatasetsByPath>>>,
 }
 
@@ -170,18 +170,18 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Keeps the datasets open that are opened from now on, also by copies of this, until
-    /// [`OpenFile::forget_datasets`]: opening one again costs nothing.
+    /// Keeps every dataset open that this or a clone of it opens from now on, until
+    /// [`OpenFile::forget_datasets`], so that opening it again costs nothing.
     pub fn keep_datasets(&self) {
         self.datasets.lock().get_or_insert_default();
     }
 
-    /// Closes the datasets that are not in use, and keeps no others open.
+    /// Closes the kept datasets that are not in use; from now on, none is kept open.
     pub fn forget_datasets(&self) {
         let _closed_without_the_lock = self.datasets.lock().take();
     }
 
-    /// Opens the dataset at `path`, unless it stayed open.
+    /// The dataset at `path`; opens it unless it was kept open.
     pub fn dataset(&self, path: &str) -> Result<Arc<StoredDataset>, OpenError> {
         let known = self
             .datasets

@@ -297,7 +297,7 @@ impl FileBytes {
             .ok_or_else(changed_error)
     }
 
-    /// The object in a store that the bytes come from; `None` of a local file.
+    /// The object in a store that the bytes come from; `None` for a local file.
     pub fn object(&self) -> Option<&Arc<Object>> {
         match &self.source {
             ByteSource::File { .. } => None,

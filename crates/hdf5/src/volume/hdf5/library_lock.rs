@@ -22,16 +22,16 @@ pub(super) fn lock() -> Result<impl Sized, Unresponsive> {
     }
 }
 
-/// Shows that this thread holds the library's lock.
+/// Proof that this thread holds the library's lock.
 pub(super) struct LibraryHeld(PhantomData<*const ()>);
 
-/// Holds the library's lock for the time of `work`; waits for it.
+/// Runs `work` under the library's lock, however long the wait for it.
 pub(super) fn with<T>(work: impl FnOnce(&LibraryHeld) -> T) -> T {
     sync(|| work(&LibraryHeld(PhantomData)))
 }
 
-/// A lock that only a thread takes that holds the library's lock. Whoever has it never waits for
-/// the library's.
+/// A lock that can be taken only under the library's lock, so its holder never waits for the
+/// library's.
 #[derive(Debug, Default)]
 pub(super) struct InnerLock<T>(Mutex<T>);
 
@@ -44,7 +44,7 @@ impl<T> InnerLock<T> {
         self.0.lock()
     }
 
-    /// The protected value, which nothing else uses any more.
+    /// The protected value, without locking: this is the only reference to it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

@@ -125,7 +125,7 @@ struct ListingWalk<'a> {
     links: VecDeque<PendingLink>,
     /// The depth and the path of each.
     datasets: Vec<(usize, String)>,
-    /// The links and objects to be told of, without the datasets.
+    /// The result so far, except for the datasets.
     found: Listing,
 }
 

@@ -23,7 +23,7 @@ use crate::volume::{ChunkCoding, ReadError, Samples, StoredRanges, VoxelType};
 /// before.
 const MAX_AGAIN: usize = 5;
 const AGAIN: Duration = Duration::from_millis(10);
-/// How long the index of a dataset is read when it is opened: as long as for a first look at it.
+/// The time limit for reading the index of a dataset when it is opened.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
 /// A chunk before decoding.
@@ -47,8 +47,8 @@ impl StoredDataset {
         self.pipeline.as_ref().filter(|_| direct)
     }
 
-    /// Where chunks lie in an object of a store, given their positions and index entries; `None` of
-    /// a local file, and of chunks that the library reads.
+    /// Where chunks lie in an object of a store, given their positions and index entries; `None` for
+    /// a local file, and for chunks that the library reads.
     pub(super) fn ranges(
         &self,
         chunks: impl Iterator<Item = (Position, Option<Entry>)>,
@@ -164,8 +164,8 @@ impl StoredDataset {
         Some(bytes)
     }
 
-    /// Whether a chunk is decoded here, by filters that there are, and no longer than they can
-    /// produce.
+    /// Whether voltile decodes a chunk: it has all filters that the chunk went through, and the
+    /// chunk is no longer than they can produce.
     pub(super) fn is_readable(&self, at: &Position, entry: Entry) -> bool {
         self.direct_pipeline()
             .is_some_and(|pipeline| self.ensure_readable(at, entry, pipeline).is_ok())

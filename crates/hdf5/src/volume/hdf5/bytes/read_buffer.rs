@@ -7,10 +7,11 @@ use std::ops::Deref;
 use super::FileBytes;
 use crate::volume::ReadError;
 
-/// The most buffers that a thread keeps, and the size in bytes of the largest that it keeps.
+/// The maximum number of buffers that a thread keeps.
 const MAX_BUFFERS: usize = 16;
+/// The maximum size in bytes of a buffer that is kept beside another one.
 const MAX_KEPT: usize = 1 << 20;
-/// The size in bytes to which a thread's only buffer is kept.
+/// The size in bytes to which a larger buffer is cut if it is the only one that its thread keeps.
 const MAX_ONLY: usize = 2 << 20;
 
 thread_local! {

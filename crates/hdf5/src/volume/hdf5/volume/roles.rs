@@ -144,7 +144,8 @@ impl AxisRoles {
         all
     }
 
-    /// Its x, y and z components alone.
+    /// The x, y and z components of a position in stored order; `missing` for axes that are not
+    /// stored.
     pub fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
         let [_, z, y, x] = self.tzyx(stored, missing);
         Xyz { x, y, z }

@@ -214,7 +214,7 @@ impl BlockGrid {
         Ok(())
     }
 
-    /// The start of a chunk, and its end, where the data ends at the latest.
+    /// The start of a chunk, and its end, which is cut at the end of the data.
     fn bounds(&self, chunk: usize) -> [Vec<usize>; 2] {
         let start = origin(chunk, &self.shape, &self.chunk);
         let axes = start.iter().zip(&self.chunk).zip(&self.shape);
