@@ -346,8 +346,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         flight.land(result);
     }
 
-    /// Begins to make the value, and continues in a task of its own, which goes on for other waiters
-    /// if the leader's client disconnects. Returns the waiter of the leader's client.
+    /// Begins to make the value, and continues in a task of its own, which goes on for other
+    /// waiters if the leader's client disconnects. Returns the waiter of the leader's client.
     pub fn launch(
         self,
         make: impl Future<Output = Result<(V, usize), E>> + Send + 'static,

@@ -47,8 +47,8 @@ impl StoredDataset {
         self.pipeline.as_ref().filter(|_| direct)
     }
 
-    /// Where chunks lie in an object of a store, given their positions and index entries; `None` for
-    /// a local file, and for chunks that the library reads.
+    /// Where chunks lie in an object of a store, given their positions and index entries; `None`
+    /// for a local file, and for chunks that the library reads.
     pub(super) fn ranges(
         &self,
         chunks: impl Iterator<Item = (Position, Option<Entry>)>,

@@ -60,8 +60,8 @@ impl StoredDataset {
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies `count` voxels from a place in the chunk at the byte offset `address` to `into`, which
-    /// contains voxels of type `voxel`.
+    /// Copies `count` voxels from a place in the chunk at the byte offset `address` to `into`,
+    /// which contains voxels of type `voxel`.
     pub fn copy(
         &self,
         address: u64,
