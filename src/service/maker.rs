@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::Stage;
-use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::tile::Tile;
 use voltile_hdf5::volume::Yields;
@@ -37,7 +36,6 @@ const MAX_WAITING: usize = 512;
 /// Makes tiles.
 pub(super) struct TileMaker {
     pool: RenderPool,
-    metrics: Metrics,
     lookups: Semaphore,
     fetches: Semaphore,
     /// One permit for each tile that is looked for or fetched, or waits to be.
@@ -45,11 +43,10 @@ pub(super) struct TileMaker {
 }
 
 impl TileMaker {
-    /// Renders on `pool`; counts in `metrics`.
-    pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
+    /// Renders on `pool`.
+    pub fn new(pool: RenderPool) -> Self {
         Self {
             pool,
-            metrics,
             lookups: Semaphore::new(MAX_LOOKUPS),
             fetches: Semaphore::new(MAX_FETCHES),
             places: Semaphore::new(MAX_WAITING),
@@ -67,7 +64,7 @@ impl TileMaker {
         demand: Demand,
     ) -> Result<(Tile, usize), TileError> {
         let work = Arc::new(work);
-        let pending = PendingWork::new(&self.metrics);
+        let pending = PendingWork::new(&work.metrics);
         let found = self.without_rendering(&work).await;
         pending.begin();
         if let Some(made) = found.inspect_err(|error| work.note(error))? {
@@ -113,7 +110,7 @@ impl TileMaker {
             return Ok(None);
         }
         let Ok(_place) = self.places.try_acquire() else {
-            self.metrics.rejected.inc();
+            work.metrics.rejected.inc();
             let waiting = MAX_WAITING;
             return Err(Busy { waiting }.into());
         };
@@ -133,7 +130,7 @@ impl TileMaker {
         let Drawing::Box(planned) = &work.drawing else {
             return Ok(None);
         };
-        let chunk = planned.stored_chunk(&self.metrics, work.policy.trace.as_deref());
+        let chunk = planned.stored_chunk(&work.metrics, work.policy.trace.as_deref());
         Ok(chunk.map(|chunk| work.weighed(chunk)))
     }
 }
