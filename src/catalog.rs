@@ -412,26 +412,28 @@ impl Catalog {
         let mut closed = self.closed.clone();
         for opened in opened {
             let token = &opened.dataset.token;
-            if matches!(
-                opened.outcome,
-                OpeningOutcome::Kept | OpeningOutcome::Faulty
-            ) {
-                continue;
-            }
-            datasets.remove(token);
-            closed.remove(token);
-            if opened.outcome == OpeningOutcome::Open {
-                let has_same_limits = opened.dataset.limits == self.limits;
-                let dataset = if has_same_limits {
-                    Arc::clone(&opened.dataset)
-                } else {
-                    Arc::new(opened.dataset.within(self.limits))
-                };
-                datasets.insert(token.clone(), dataset);
-            } else if let Some(fault) = opened.faults.first()
-                && opened.outcome == OpeningOutcome::Unreachable
-            {
-                closed.insert(token.clone(), Closed::Unreachable(fault.problem.clone()));
+            match opened.outcome {
+                OpeningOutcome::Open => {
+                    let has_same_limits = opened.dataset.limits == self.limits;
+                    let dataset = if has_same_limits {
+                        Arc::clone(&opened.dataset)
+                    } else {
+                        Arc::new(opened.dataset.within(self.limits))
+                    };
+                    closed.remove(token);
+                    datasets.insert(token.clone(), dataset);
+                }
+                OpeningOutcome::Unreachable => {
+                    let fault = opened.faults.first();
+                    let problem = fault.map_or(String::new(), |fault| fault.problem.clone());
+                    datasets.remove(token);
+                    closed.insert(token.clone(), Closed::Unreachable(problem));
+                }
+                OpeningOutcome::LeftOut => {
+                    datasets.remove(token);
+                    closed.remove(token);
+                }
+                OpeningOutcome::Kept | OpeningOutcome::Faulty => {}
             }
         }
         self.with_datasets(datasets, closed)
