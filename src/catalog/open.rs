@@ -169,12 +169,13 @@ impl Catalog {
         metrics: &Metrics,
         activity: &Activity,
     ) -> OpenedCatalog {
-        let empty = Self::empty(files, settings, metrics, activity);
+        let mut empty = Self::empty(files, settings, metrics, activity);
         let mut tokens: Vec<Name> = settings.datasets.keys().cloned().collect();
         tokens.retain(|token| !waiting.contains(token));
         let opened = empty.open_all(settings, tokens, run_trials);
         let rules = AccessRules::open(&settings.access);
-        let mut catalog = empty.following(settings, rules.access).with(&opened);
+        empty.access = rules.access;
+        let mut catalog = empty.with(&opened);
         let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
         catalog.closed.extend(waiting);
         let mut faults = Vec::new();
