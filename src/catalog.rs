@@ -60,6 +60,7 @@ pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, ImageAxes, Multiscale, ZarrImage};
 pub use names::{Column, Labels, Names, NoNames};
+pub(crate) use open::accept_all;
 pub use open::{OpenedCatalog, OpenedDataset, OpeningOutcome, RunTrials, Verdict, tell};
 pub use origin::Origin;
 pub use overview::ResolvedOverview;

@@ -85,8 +85,8 @@ pub type Verdict = (Location, Option<String>);
 /// Starts to try files in child processes; the receiver gets a verdict for each trial.
 pub type RunTrials = dyn Fn(config::Files, Vec<Trial>) -> Receiver<Verdict> + Send + Sync;
 
-/// Accepts all files.
-pub(super) fn accept(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdict> {
+/// Accepts all files without trying them.
+pub(crate) fn accept_all(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdict> {
     let (sender, verdicts) = channel();
     for trial in trials {
         // The receiver is there.
@@ -156,7 +156,7 @@ impl Catalog {
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> OpenedCatalog {
         let files = Files::new(Store::new(None, metrics.stores.clone(), None));
         let waiting = BTreeSet::new();
-        Self::open_tried(files, settings, waiting, &accept, metrics, activity)
+        Self::open_tried(files, settings, waiting, &accept_all, metrics, activity)
     }
 
     /// Opens everything that the settings name, after its trials, except for the datasets `waiting`,

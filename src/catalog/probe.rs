@@ -19,7 +19,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Volume;
 use voltile_hdf5::volume::hdf5::Files;
 
-use super::open::accept;
+use super::open::accept_all;
 use super::{Catalog, names};
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 
@@ -91,7 +91,7 @@ impl Trial {
             Files::new(store.clone()),
             &self.settings(),
             BTreeSet::new(),
-            &accept,
+            &accept_all,
             &Metrics::default(),
             &Activity::default(),
         )

@@ -39,7 +39,7 @@ use voltile_hdf5::store::{self, Location, Relay, Store};
 
 use super::failure::Failure;
 use super::limits;
-use crate::catalog::{RunTrials, Trial};
+use crate::catalog::{RunTrials, Trial, accept_all};
 use crate::config::Files;
 use crate::confine::{self, Bounds};
 
@@ -178,6 +178,9 @@ fn computing(trial: &Trial) -> u64 {
 /// Runs trials as the settings say; objects are read from this store.
 pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
     Box::new(move |files, trials| {
+        if !files.trial {
+            return accept_all(files, trials);
+        }
         let (sender, verdicts) = channel();
         let store = store.clone();
         let thread = thread::Builder::new().name("trials".to_owned());
@@ -216,7 +219,7 @@ fn try_each(
         while let Some(trial) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
             let file = trial.file.clone();
             // Missing files are reported elsewhere, and need no trial.
-            if !files.trial || file.path().is_some_and(|path| !path.is_file()) {
+            if file.path().is_some_and(|path| !path.is_file()) {
                 ended(file, None);
                 continue;
             }
