@@ -268,6 +268,10 @@ impl DatasetOpener {
                 to_open.push(token);
             }
         }
+        // Live datasets are checked several times a second.
+        if to_open.is_empty() {
+            return;
+        }
         catalog.open_each(
             &settings,
             to_open,
