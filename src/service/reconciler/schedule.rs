@@ -174,9 +174,10 @@ impl OpeningSchedule {
                 return;
             }
             group.sort_by_key(|(_, attempt)| (attempt.is_of_reload, attempt.at));
-            // A dataset that fails, perhaps by a panic, is opened alone.
-            let fails = group.iter().any(|(_, attempt)| !attempt.pause.is_zero());
-            group.truncate(if fails { 1 } else { MAX_TOGETHER });
+            // A dataset that has failed, perhaps by a panic, is opened alone.
+            let mut attempts = group.iter().map(|(_, attempt)| attempt);
+            let first_failed = attempts.position(|attempt| !attempt.pause.is_zero());
+            group.truncate(first_failed.unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER));
             let tokens: Vec<Name> = group.iter().map(|(token, _)| token.clone()).collect();
             self.due.retain(|token, _| !tokens.contains(token));
             self.running.extend(group);
