@@ -85,7 +85,7 @@ struct DatasetOpener {
 struct ReloadReport {
     pending: BTreeSet<Name>,
     opened: BTreeSet<Name>,
-    /// With the reason. These may be of requests, too.
+    /// With the reason. Some of the attempts may have been for requests.
     unopened: Vec<(Name, Fault)>,
 }
 
@@ -126,7 +126,7 @@ impl Reconciler {
 
     /// See [`super::TileService::reload`].
     pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
-        let DatasetOpener { live, .. } = &*self.opener;
+        let live = &self.opener.live;
         self.opener.stalls.watch_thread(false);
         // They are reported below.
         for (token, _) in &self.opener.report.lock().unopened {
@@ -250,8 +250,9 @@ fn differs(catalog: &Catalog, token: &Name, wanted: &DatasetSettings) -> bool {
 }
 
 impl DatasetOpener {
-    /// Opens those of these datasets that are not as they should be. Calls `ended` for each.
-    fn open(&self, tokens: Vec<Name>, ended: &dyn Fn(Name, Result<(), String>)) {
+    /// Opens each of these datasets that is not open as the settings want it, or whose files have
+    /// changed. Calls `ended` for each dataset, with the reason if it must be tried again.
+    fn open(&self, tokens: Vec<Name>, mut ended: impl FnMut(Name, Result<(), String>)) {
         self.stalls.watch_thread(false);
         let (catalog, settings) = self.live.with_settings();
         let mut to_open = Vec::new();
@@ -280,14 +281,15 @@ impl DatasetOpener {
             |together| {
                 self.live.put(&together);
                 for opened in together {
-                    ended(opened.dataset.token.clone(), self.tell(opened));
+                    ended(opened.dataset.token.clone(), self.conclude(opened));
                 }
             },
         );
     }
 
-    /// Logs what became of a dataset, unless a reload will.
-    fn tell(&self, opened: OpenedDataset) -> Result<(), String> {
+    /// Logs how the opening of a dataset ended, or leaves that to the next reload. The error is the
+    /// reason why it must be tried again.
+    fn conclude(&self, opened: OpenedDataset) -> Result<(), String> {
         let dataset = opened.dataset;
         let token = &dataset.token;
         if opened.outcome == OpeningOutcome::LeftOut {

@@ -11,7 +11,6 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use voltile_base::name::Name;
 
 use super::DatasetOpener;
@@ -188,7 +187,7 @@ impl OpeningSchedule {
     fn start(&mut self, tokens: Vec<Name>) {
         let opener = Arc::clone(&self.opener);
         let sender = self.sender.clone();
-        let rest = Mutex::new(BTreeSet::from_iter(tokens.iter().cloned()));
+        let mut rest = BTreeSet::from_iter(tokens.iter().cloned());
         let group = tokens.clone();
         let report = move |message| {
             // Without a sender the server is shutting down.
@@ -199,13 +198,13 @@ impl OpeningSchedule {
         let thread = thread::Builder::new().name("reopening".to_owned());
         let spawned = thread.spawn(move || {
             let opening = || {
-                opener.open(group, &|token, result| {
-                    rest.lock().remove(&token);
+                opener.open(group, |token, result| {
+                    rest.remove(&token);
                     report(Message::Ended(token, result));
                 });
             };
             if catch_unwind(AssertUnwindSafe(opening)).is_err() {
-                for token in std::mem::take(&mut *rest.lock()) {
+                for token in rest {
                     report(Message::Ended(token, Err("opening it panicked".to_owned())));
                 }
             }
