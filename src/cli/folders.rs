@@ -63,7 +63,7 @@ pub(super) struct Folders {
     listings: HashMap<PathBuf, FolderListing>,
     /// Files that are not tried again until they change or count as written, with the reason.
     broken: BTreeMap<PathBuf, (FileState, String)>,
-    /// The files that are being tried for the first time, as they were before.
+    /// The files that are not open yet and are being tried, as they were before that.
     tried: BTreeMap<PathBuf, FileState>,
     /// The problems of the last search.
     remarks: BTreeSet<String>,

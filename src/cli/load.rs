@@ -95,7 +95,8 @@ pub(super) fn open(
     }
 }
 
-/// Opens the catalogue, with at most `found` of the files found in folders, after trials of them.
+/// Opens the catalogue after trials of its files. Of the files found in folders, at most `found` are
+/// opened now.
 fn open_catalog(
     settings: &Settings,
     found: usize,

@@ -41,7 +41,8 @@ pub(super) struct Reloader {
     pub started: Settings,
 }
 
-/// The facts that decide when the next reload is due: `files.watch`, and whether trials go on.
+/// The facts that decide when the next reload is due: `files.watch`, and whether datasets are still
+/// being opened.
 type NextReload = (Option<Duration>, bool);
 
 impl Reloader {
@@ -251,7 +252,7 @@ fn summary(reloaded: &Reloaded) -> String {
         changes.push("the rules of access have changed".to_owned());
     }
     if reloaded.is_pending {
-        changes.push("some files are still on trial".to_owned());
+        changes.push("some datasets are still being opened".to_owned());
     }
     match changes.is_empty() {
         false => changes.join("; "),

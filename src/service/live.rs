@@ -15,7 +15,7 @@ use crate::config::Settings;
 #[derive(Debug)]
 pub(super) struct LiveCatalog(watch::Sender<LiveState>);
 
-/// Tells that the catalogue was replaced.
+/// Notifies that the catalogue was replaced.
 #[derive(Debug)]
 pub struct Changes(watch::Receiver<LiveState>);
 
@@ -92,7 +92,7 @@ impl LiveCatalog {
         });
     }
 
-    /// Tells at once that there is a catalogue, and then each change.
+    /// Notifies at once of the current catalogue, then of each change.
     pub fn changes(&self) -> Changes {
         let mut changes = self.0.subscribe();
         changes.mark_changed();
