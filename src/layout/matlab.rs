@@ -1,12 +1,12 @@
-//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`; and Octave's files
+//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`. And Octave's files
 //! (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
 //!
-//! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
-//! attributes follow the reader `hdf5storage`. Octave: `ls-hdf5.cc`. Both are column-major and HDF5 row-major, so axes
-//! are reversed: an array of (row, column, slice) is a dataset of (slice, column, row), whose axes
-//! are z, x, y. Three unsigned bytes for each pixel are a colour. Logical arrays are bytes. The
-//! contents of cells and of arrays of structures, in `#refs#`, are only searched if there is no
-//! other volume.
+//! Sources: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
+//! attributes follow the reader `hdf5storage`. Octave's `ls-hdf5.cc`. Both programs are
+//! column-major and HDF5 is row-major, so axes are reversed: an array of (row, column, slice) is a
+//! dataset of (slice, column, row), whose axes are z, x, y. Three unsigned bytes for each pixel are
+//! a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
+//! `#refs#`, are only searched if there is no other volume.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -22,21 +22,17 @@ pub(super) struct Matlab;
 
 impl Layout for Matlab {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let is_octaves = about.last() == "value"
+        let is_of_octave = about.last() == "value"
             && about
                 .group_attributes()
                 .is_some_and(|group| group.has("OCTAVE_NEW_FORMAT"));
-        if is_octaves {
+        if is_of_octave {
+            let group = about.group();
+            let because = format!("{group} has the attribute OCTAVE_NEW_FORMAT");
             let is_bytes = about.dataset.stored.voxel == VoxelType::U8;
-            let colours = coloured(&about.dataset.shape).filter(|_| is_bytes);
             return Some(Marks {
-                named_by: Some(about.group().to_owned()),
-                kind: colours.as_ref().map(|_| Kind::Rgb),
-                axes: Some(colours.unwrap_or_else(|| axes(&about.dataset.shape))),
-                ..Marks::because(format!(
-                    "{} has the attribute OCTAVE_NEW_FORMAT",
-                    about.group()
-                ))
+                named_by: Some(group.to_owned()),
+                ..array(&about.dataset.shape, is_bytes, because)
             });
         }
         let class = about.attributes.text("MATLAB_class")?;
@@ -45,16 +41,23 @@ impl Layout for Matlab {
             "char" | "cell" | "struct" | "function_handle"
         );
         let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
-        let colours = coloured(&about.dataset.shape).filter(|_| class == "uint8");
         let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
         Some(Marks {
             aside: is_aside
                 .then_some("text, a cell array, a structure or an empty array of MATLAB"),
-            kind: colours.as_ref().map(|_| Kind::Rgb),
-            axes: Some(colours.unwrap_or_else(|| axes(&about.dataset.shape))),
             means: (class == "logical").then_some(VoxelType::Bool),
-            ..Marks::because(because)
+            ..array(&about.dataset.shape, class == "uint8", because)
         })
+    }
+}
+
+/// The marks of an array; it may hold colours if its elements are unsigned bytes.
+fn array(shape: &[u64], is_bytes: bool, because: String) -> Marks {
+    let colours = coloured(shape).filter(|_| is_bytes);
+    Marks {
+        kind: colours.as_ref().map(|_| Kind::Rgb),
+        axes: Some(colours.unwrap_or_else(|| axes(shape))),
+        ..Marks::because(because)
     }
 }
 
