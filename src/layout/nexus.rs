@@ -50,9 +50,18 @@ impl Layout for Nexus {
                 ..Marks::default()
             });
         }
-        let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank())
-            .map(|dimension| name_and_spacing(about, group, dimension).unwrap_or_default())
-            .unzip();
+        let positions: Vec<Option<String>> = (0..about.rank())
+            .map(|dimension| positions_name(about, group, dimension))
+            .collect();
+        let names: Vec<_> = positions
+            .iter()
+            .map(|name| axis_named(name.as_deref()?))
+            .collect();
+        let spacings: Vec<_> = positions
+            .iter()
+            .enumerate()
+            .map(|(dimension, name)| spacing(about, name.as_deref()?, dimension))
+            .collect();
         let axes = match &interpretation {
             Some(interpretation) => interpretation.axes(names, about),
             None => completed(&names, &about.dataset.shape),
@@ -62,9 +71,7 @@ impl Layout for Nexus {
             .map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
-        let has_spectral_axis = (0..about.rank())
-            .filter_map(|dimension| positions_name(about, group, dimension))
-            .any(|name| is_spectral(&name));
+        let has_spectral_axis = positions.iter().flatten().any(|name| is_spectral(name));
         let is_spectrum = interpretation
             .as_ref()
             .is_some_and(|interpretation| interpretation.is_spectrum);
@@ -177,26 +184,18 @@ fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
     is_named || about.attributes.has("signal")
 }
 
-/// The axis and the spacing of one dimension, as far as they are known; `None` if the file names no
-/// dataset with its positions.
-fn name_and_spacing(
-    about: &About<'_>,
-    group: &Attributes,
-    dimension: usize,
-) -> Option<(Option<AxisName>, Option<Spacing>)> {
-    let name = positions_name(about, group, dimension)?;
-    let path = about.beside(&name);
+/// The spacing of the positions in the dataset called `name`, which belongs to this dimension;
+/// `None` if they have no units.
+fn spacing(about: &About<'_>, name: &str, dimension: usize) -> Option<Spacing> {
+    let path = about.beside(name);
     let attributes = about.file.attributes(&path);
-    let units = attributes.and_then(|attributes| attributes.text("units"));
+    let units = attributes.and_then(|attributes| attributes.text("units"))?;
     let extent = about.dataset.shape.get(dimension).copied().unwrap_or(0);
     let positions = about
         .file
         .numbers(&path)
         .filter(|positions| positions.len() as u64 == extent);
-    // Positions without units have no spacing.
-    let spacing = positions
-        .and_then(|positions| Spacing::from_positions(&positions, Some(units.as_deref()?)));
-    Some((axis_named(&name), spacing))
+    Spacing::from_positions(&positions?, Some(&units))
 }
 
 /// The name of the dataset with the positions along one dimension.
