@@ -95,7 +95,8 @@ pub(super) struct About<'a> {
     pub path: &'a str,
     pub dataset: &'a StoredDataset,
     pub attributes: Attributes,
-    of_group: OnceCell<Option<Attributes>>,
+    /// Read once for all layouts.
+    group_attributes: OnceCell<Option<Attributes>>,
 }
 
 /// A dataset that may be a volume.
@@ -236,13 +237,13 @@ impl<'a> About<'a> {
             path,
             dataset,
             attributes: dataset.attributes(),
-            of_group: OnceCell::new(),
+            group_attributes: OnceCell::new(),
         }
     }
 
     /// The attributes of the dataset's group; `None` if it cannot be opened.
     pub fn group_attributes(&self) -> Option<&Attributes> {
-        self.of_group
+        self.group_attributes
             .get_or_init(|| self.file.attributes(self.group()))
             .as_ref()
     }

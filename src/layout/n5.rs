@@ -7,7 +7,7 @@
 //! labels. [`super::pyramid`] assembles the levels.
 
 use voltile_base::axes::Axes;
-use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
+use voltile_hdf5::volume::hdf5::Attributes;
 
 use super::contents::About;
 use super::marks::Marks;
@@ -76,16 +76,15 @@ fn stated_axes(attributes: &Attributes) -> Option<Axes> {
 
 /// Whether the group of a level, or the parent of that group, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
-    let group = about.group();
-    has_label_type(about.file, group)
-        .or_else(|| has_label_type(about.file, group_of(group)))
-        .unwrap_or(false)
+    let of_group = about.group_attributes().and_then(has_label_type);
+    let of_parent = || has_label_type(&about.file.attributes(group_of(about.group()))?);
+    of_group.or_else(of_parent).unwrap_or(false)
 }
 
-/// Whether a Paintera dataset has the type `label`; `None` if the group is not a Paintera dataset,
-/// or states no type.
-fn has_label_type(file: &OpenFile, group: &str) -> Option<bool> {
-    let json = file.attributes(group)?.text("painteraData")?;
+/// Whether a Paintera dataset has the type `label`, by the attributes of its group; `None` if the
+/// group is not a Paintera dataset, or states no type.
+fn has_label_type(group: &Attributes) -> Option<bool> {
+    let json = group.text("painteraData")?;
     let data: serde_json::Value = serde_json::from_str(&json).ok()?;
     Some(data.get("type")?.as_str()? == "label")
 }
