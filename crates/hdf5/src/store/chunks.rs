@@ -18,8 +18,8 @@ use super::error::StoreError;
 use super::merge::merged;
 use super::object::Object;
 
-/// How long a request goes on that nobody waits for any more: a client that gives up may ask again
-/// at once.
+/// A request goes on for this long after its last waiter has left, because a client that gives up
+/// may ask again at once.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Ranges that are on their way. Dropping this gives up the ranges that nobody else waits for.
@@ -136,7 +136,10 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
         tokio::select! {
             answer = &mut request => break answer,
             () = unwanted(&parts) => {
-                parts = parts.into_iter().filter_map(|(range, flight)| Some((range, flight.still_wanted()?))).collect();
+                parts = parts
+                    .into_iter()
+                    .filter_map(|(range, flight)| Some((range, flight.still_wanted()?)))
+                    .collect();
                 if parts.is_empty() {
                     return;
                 }
@@ -163,7 +166,8 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
     }
 }
 
-/// Returns once nobody has waited for any of the parts for [`GRACE`], unless somebody does again.
+/// Returns [`GRACE`] after the waiters of all parts have left. Somebody may have joined again: see
+/// [`Arriving::unwanted`].
 async fn unwanted(parts: &[(Range<u64>, Arriving)]) {
     for (_, flight) in parts {
         flight.unwanted().await;

@@ -33,7 +33,7 @@ pub(super) struct Cloud {
 
 impl Cloud {
     /// The object at `address`, which lies in `bucket`.
-    pub fn to(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
+    pub fn new(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
         Ok(Self {
             bucket,
             key: Path::parse(address.key()).map_err(|e| settings(&e))?,

@@ -47,7 +47,7 @@ impl StoreClients {
             })),
             Scheme::S3 | Scheme::Gs | Scheme::Az => {
                 let bucket = self.bucket(address)?;
-                Ok(Arc::new(Cloud::to(address, bucket)?))
+                Ok(Arc::new(Cloud::new(address, bucket)?))
             }
         }
     }

@@ -34,8 +34,8 @@ const SOONEST_RACE: Duration = Duration::from_secs(2);
 /// estimate is rough, but [`SLOWNESS`] leaves room for errors.
 const UNIT: f64 = (256 << 10) as f64;
 
-/// A server whose recent failures outnumber its successes by `failures` is considered down: it gets
-/// only one request after each pause.
+/// A server whose recent failures outnumber its recent successes by `failures` is considered down:
+/// it gets only one request after each pause.
 const RULE: Rule = Rule {
     failures: 8,
     first_pause: Duration::from_secs(1),
@@ -128,7 +128,7 @@ impl Host {
         }
     }
 
-    /// Sends a request once. Beside an error, tells whether the request is to be repeated.
+    /// Sends a request once. The flag beside an error says whether the request is to be repeated.
     async fn attempt(
         &self,
         transport: &dyn Transport,
