@@ -116,7 +116,7 @@ impl<'r> Context<'r> {
         )
     }
 
-    /// The response, or the response that tells of an error. Idle threads may use the pause after it.
+    /// The response, or the one that describes the error. Idle threads may use the pause after it.
     pub fn response(&self, found: Result<HttpResponse, TileError>) -> HttpResponse {
         self.site.service.use_pause();
         found.unwrap_or_else(|error| problem::response(&error))

@@ -70,7 +70,7 @@ struct Listener {
 impl Listener {
     /// The next bytes to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        // Not begun anew by changes that this listener does not see.
+        // Set once: changes that this listener does not see must not put off its heartbeat.
         let mut silence = pin!(tokio::time::sleep(HEARTBEAT));
         loop {
             tokio::select! {

@@ -1,8 +1,8 @@
 //! Sockets and the threads that serve them: the work of `actix_web::HttpServer`, but with our own
 //! stream between each socket and actix-http ([`super::connections`]).
 //!
-//! A graceful shutdown is signalled to actix-http as `HttpServer` does it, because the documentation
-//! of actix-http does not say how.
+//! A graceful shutdown is signalled to actix-http as `HttpServer` signals it, because the
+//! documentation of actix-http does not say how.
 
 mod certificates;
 mod sockets;

@@ -4,7 +4,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use tokio::task::spawn_blocking;
-use voltile_base::geometry::{Region, Xyz};
+use voltile_base::geometry::Region;
 use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
@@ -63,7 +63,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
 /// `0-64_0-64_3-4,0-64_0-64_8-9`; empty if there are none. `None` if the level is derived, or if
 /// there are more than [`MAX_PARTS`].
 fn missing_parts(cutout: &Cutout) -> Option<HeaderValue> {
-    if cutout.view.downsample != Xyz::all(1) {
+    if !cutout.view.is_stored() {
         return None;
     }
     let volume = cutout.components.first().filter(|_| cutout.is_there);
@@ -78,9 +78,9 @@ fn missing_parts(cutout: &Cutout) -> Option<HeaderValue> {
     HeaderValue::from_str(&ranges.join(",")).ok()
 }
 
-/// A region as in addresses of boxes.
+/// A region as addresses of boxes spell it.
 fn ranges(region: &Region) -> String {
-    let Region { start, .. } = region;
+    let start = region.start;
     let end = region.end();
     format!(
         "{}-{}_{}-{}_{}-{}",
