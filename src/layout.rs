@@ -127,8 +127,8 @@ pub struct Discovery {
     pub beside: Vec<FoundChannel>,
     /// The notices about the file, beside the notices about its channels.
     pub notices: Vec<Notice>,
-    /// Why there may be no channels: datasets that cannot be opened, and links that were not
-    /// followed.
+    /// Why there may be no channels: objects that cannot be opened, datasets that are never
+    /// channels, and links that were not followed.
     pub lost: Option<String>,
 }
 

@@ -3,9 +3,9 @@
 //! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`,
 //! … (DECTRIS, "EIGER HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The
 //! parts follow each other along their first axis; the last one may be shorter. A part that is
-//! missing is a gap as long as the other parts. The other datasets of the master (flat field, pixel
-//! mask: a label for each kind of bad pixel) are further channels. A virtual dataset over the same frames is left out, or shown
-//! instead if parts are missing.
+//! missing is a gap as long as the other parts. The other datasets of the master are further
+//! channels, such as the flat field and the pixel mask, which has a label for each kind of bad
+//! pixel. A virtual dataset over the same frames is left out, or shown instead if parts are missing.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
 //! that NeXus or DECTRIS define for detector data.

@@ -135,7 +135,7 @@ impl<'a> Tree<'a> {
             FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
         channel.transforms = transforms;
         channel.facts.timing = self.timing();
-        add_about(self.file, group, &mut channel);
+        add_info(self.file, group, &mut channel);
         channel
     }
 
@@ -229,7 +229,7 @@ impl<'a> Tree<'a> {
 }
 
 /// Adds what `DataSetInfo` says about the channel.
-fn add_about(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
+fn add_info(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
     let Some(about) = file
         .attributes(&format!("/DataSetInfo/{group}"))
         .filter(|_| !group.is_empty())

@@ -25,8 +25,8 @@ use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
 
 pub(super) struct Plain;
 
-/// The ends of paths of programs that do not name their axes, with the axes and the kind: CellH5's
-/// pictures, and the objects in them.
+/// Datasets of programs that always use the same axes and do not write them down: the end of the
+/// path, the axes and the kind. These are CellH5's pictures, and the objects in them.
 const KNOWN: [(&str, &str, Kind); 2] = [
     ("/image/channel", "ctzyx", Kind::Image),
     ("/image/region", "ctzyx", Kind::Labels),

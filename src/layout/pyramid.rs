@@ -3,9 +3,9 @@
 //! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors
 //! in the attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a
 //! level: `0`, `1`, …; `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`,
-//! `raw_4`, where the number is the factor; CARTA's `/0/MipMaps/DATA/DATA_XY_2` is one of `/0/DATA`.
-//! Each level must have the type of the one before and,
-//! unless it states its factor, be smaller along x and y.
+//! `raw_4`, where the number is the factor; in CARTA's files `/0/MipMaps/DATA/DATA_XY_2` is such a
+//! level of `/0/DATA`. Each level must have the type of the one before and, unless it states its
+//! factor, be smaller along x and y.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +32,9 @@ const PREFIXES: [&str; 12] = [
     "mipmap",
     "mipmap_",
 ];
+/// In the path of a level that CARTA writes, this stands between the group of the finest level,
+/// `DATA`, and the factor.
+const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 
 /// A volume's levels, finest first, with their factors relative to the finest; `None` if only sizes
 /// imply them.
@@ -40,9 +43,6 @@ pub(super) struct Pyramid<'a> {
     coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
     named_by: &'a str,
 }
-
-/// The path of a level that CARTA writes, from the group of the finest level on, up to its factor.
-const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 
 /// Datasets whose names make them levels of one volume, if their sizes agree.
 struct LevelRun<'a> {
@@ -179,8 +179,9 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     runs.collect()
 }
 
-/// Splits one number, or three, from the end of a name: `raw_2` is `raw` and 2, and `Data_2_2_1` is
-/// `Data` and 2, 2, 1.
+/// The path of the finest level, and the factors: one number, or three, at the end of a name.
+/// `raw_2` is `raw` and 2, `Data_2_2_1` is `Data` and 2, 2, 1, and `/0/MipMaps/DATA/DATA_XY_2` is
+/// `/0/DATA` and 2.
 fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<u64>)> {
     if let Some((group, factor)) = path.split_once(MIPMAPS) {
         return Some((format!("{group}/DATA").into(), vec![digits(factor)?]));

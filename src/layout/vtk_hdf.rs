@@ -15,7 +15,8 @@ pub(super) struct VtkHdf;
 
 impl Layout for VtkHdf {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let last_counts = match about.group().strip_prefix(ROOT)? {
+        // Along each axis there is one point more than there are cells.
+        let beyond_cells = match about.group().strip_prefix(ROOT)? {
             "/PointData" => 1.0,
             "/CellData" => 0.0,
             _ => return None,
@@ -25,7 +26,7 @@ impl Layout for VtkHdf {
         let geometry = Geometry {
             dimensions: extent
                 .chunks_exact(2)
-                .map(|ends| ends[1] - ends[0] + last_counts)
+                .map(|ends| ends[1] - ends[0] + beyond_cells)
                 .collect(),
             spacing: image.numbers("Spacing").unwrap_or_default(),
             origin: image.numbers("Origin").unwrap_or_default(),

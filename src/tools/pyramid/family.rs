@@ -76,7 +76,7 @@ pub(super) fn families(
                 targets.push(target(view, stored, group));
             }
         }
-        let Some(highest) = targets.iter().map(|target: &Target| target.height).max() else {
+        let Some(highest) = targets.iter().map(|target| target.height).max() else {
             continue;
         };
         let mut family = Family {

@@ -141,10 +141,7 @@ pub fn axes(channel: &FoundChannel) -> String {
 
 /// The size of a voxel in x, y, z order.
 pub fn voxel(channel: &FoundChannel) -> Option<[f64; 3]> {
-    channel
-        .facts
-        .voxel_size
-        .map(|size| [size.x, size.y, size.z])
+    channel.facts.voxel_size.map(Into::into)
 }
 
 /// Which time points there are.
