@@ -15,13 +15,7 @@ import {
 import { h, sheet } from "./dom";
 import { at, AXIS_NAMES, clamp } from "./geometry";
 import { MAX_TOGETHER } from "./view";
-import { boxAddress } from "./voxels";
-
-/** A box of a channel in voxels of level 0. */
-export interface Wanted {
-  start: Triple;
-  end: Triple;
-}
+import { boxAddress, type LevelBox, type Part } from "./voxels";
 
 export interface BoxEvents {
   copied(text: string): void;
@@ -58,12 +52,12 @@ function together(channels: Channel[], channel: Channel, level: number): Channel
   return [channel, ...others].slice(0, MAX_TOGETHER);
 }
 
-/** A box at a level: its first voxel and its size, in voxels of the level. */
+/** A part of level 0 at another level: its first voxel and its size, in voxels of that level. */
 export function atLevel(
   channel: Channel,
   number: number,
-  { start, end }: Wanted,
-): { start: Triple; size: Triple } {
+  { start, end }: Part,
+): Pick<LevelBox, "start" | "size"> {
   const level = channel.levels[number];
   const first: Triple = [0, 0, 0];
   const size: Triple = [1, 1, 1];
@@ -78,14 +72,7 @@ export function atLevel(
 }
 
 /** Lines of Python that read exactly these voxels. */
-export function python(
-  dataset: Dataset,
-  channel: Channel,
-  time: number,
-  level: number,
-  start: Triple,
-  size: Triple,
-): string {
+function python({ dataset, channel, time, level, start, size }: LevelBox): string {
   const point = timeOf(channel, time);
   const ranges = [2, 1, 0].map((axis) => `${at(start, axis)}:${at(start, axis) + at(size, axis)}`);
   const isRgb = channel.kind === "rgb";
@@ -108,8 +95,8 @@ export interface BoxSubject {
   time: number;
   /** The level that is on the screen. */
   level: number;
-  /** The box of a channel that is shown at first; null for all of the channel. */
-  boxOf(channel: Channel): Wanted | null;
+  /** The part of a channel's level 0 that is shown at first; null for all of the channel. */
+  boxOf(channel: Channel): Part | null;
 }
 
 const button = (text: string, onclick: () => void): HTMLButtonElement =>
@@ -221,8 +208,8 @@ class BoxSheet {
     this.show();
   }
 
-  /** The box that is written in the fields, within the channel. */
-  private written(): Wanted {
+  /** The part of level 0 that is written in the fields, within the channel. */
+  private written(): Part {
     const whole = this.channel.levels[0]?.size ?? [1, 1, 1];
     const number = (field: HTMLInputElement | undefined) => Math.floor(Number(field?.value)) || 0;
     const start: Triple = [0, 0, 0];
@@ -240,18 +227,20 @@ class BoxSheet {
     const { dataset, time } = this.subject;
     const level = Number(this.levelField.value);
     const { start, size } = atLevel(channel, level, this.written());
+    const box: LevelBox = { dataset, channel, time, level, start, size };
     const isRgb = channel.kind === "rgb";
     const bytes = volume(size) * (isRgb ? 3 : 1) * (BYTES[channel.dtype] ?? 8);
     this.size.textContent = `${size.join(" × ")} voxels, ${bytesText(bytes)}`;
-    this.showFiles(boxAddress(dataset, channel, time, level, start, size), level, start);
-    this.code.textContent = python(dataset, channel, time, level, start, size);
+    this.showFiles(box);
+    this.code.textContent = python(box);
   }
 
-  /** Shows the files of a box, whose address of raw voxels is known. */
-  private showFiles(raw: string, level: number, start: Triple): void {
-    const { channel } = this;
-    const { dataset, channels } = this.subject;
-    const corner = start.join("_");
+  /** Shows the files that can be saved of a box. */
+  private showFiles(box: LevelBox): void {
+    const { dataset, channel, level } = box;
+    const { channels } = this.subject;
+    const raw = boxAddress(box);
+    const corner = box.start.join("_");
     const tif = raw.replace(".raw", ".tif");
     this.npy.href = raw.replace(".raw", ".npy");
     this.npy.download = `${dataset.token}-${channel.name}-${corner}.npy`;

@@ -143,9 +143,11 @@ export const timeCount = (channels: Channel[]): number =>
 /** Values that are declared as missing: as texts for 64-bit integers, and as numbers. */
 export type Missing = Set<string | number>;
 
-/** The values of a channel that are declared as missing. */
-export const missingOf = (channel: Channel): Missing =>
-  new Set((channel.missing ?? []).flatMap((text) => [text, Number(text)]));
+/** The values of an image that are declared as missing; other channels have none. */
+export function missingOf({ kind, missing }: Channel): Missing {
+  const texts = kind === "image" ? (missing ?? []) : [];
+  return new Set(texts.flatMap((text) => [text, Number(text)]));
+}
 
 /** Whether a value is declared as missing, or is NaN. */
 export const isGap = (missing: Missing, value: number | bigint): boolean =>

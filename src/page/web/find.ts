@@ -28,10 +28,9 @@ export async function findLabel(
   for (let z = 0; z < last; z += thickness) {
     progress(z / last);
     const size: Triple = [columns, rows, Math.min(thickness, last - z)];
-    const ids = await readBox(
-      boxAddress(dataset, channel, time, level.level, [0, 0, z], size),
-      signal,
-    );
+    const start: Triple = [0, 0, z];
+    const box = { dataset, channel, time, level: level.level, start, size };
+    const ids = await readBox(boxAddress(box), signal);
     const wanted = typeof ids[0] === "bigint" ? BigInt(id) : Number(id);
     const found: number[] = [];
     for (let i = 0; i < ids.length; i += 1) if (ids[i] === wanted) found.push(i);

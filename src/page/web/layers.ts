@@ -353,9 +353,10 @@ class Maker {
     const voxels = (level: number, row: number, column: number) => {
       // An outline is where the next pixel differs, also beyond the tile.
       const box = layer.grid.box(level, column, row, view.at, outlines ? 1 : 0);
-      return (
-        box && { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box }
-      );
+      if (!box) return null;
+      const { start, size } = box;
+      const { time } = view;
+      return { address: boxAddress({ dataset, channel, time, level, start, size }), box };
     };
     return { ...layer, key: `${layer.key}|${JSON.stringify(look)}`, labels: { look, voxels } };
   }

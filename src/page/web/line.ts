@@ -3,31 +3,31 @@
 import {
   type Channel,
   type Dataset,
-  firstOf,
   isGap,
   labelOf,
   missingOf,
+  type PlaneName,
   type Triple,
 } from "./data";
 import { h, svg } from "./dom";
 import { at, AXES } from "./geometry";
-import { type Measured, type MeasureEvents, MeasurePanel } from "./measure";
+import { measurable, type Measured, type MeasureEvents, MeasurePanel } from "./measure";
 import { paint } from "./paint";
 import type { Pane } from "./pane";
 import { unitOf, words } from "./scale";
 import { csvText, written } from "./text";
-import { drawable, shownOf, type View, visible } from "./view";
-import { boxAddress, isWithin, readVoxels } from "./voxels";
+import { drawable, shownOf, type View } from "./view";
+import { boxAddress, isWithin, readVoxels, voxelAt } from "./voxels";
 
 const MAX_SAMPLES = 4096;
-/** The samples of one request, whose box has at most the square of that many voxels. */
+/** The samples of one request: unless the line skips voxels, their box has at most 64² voxels. */
 const RUN = 64;
 /** Requests at once. */
 const AT_ONCE = 6;
 
 /** A measured line in points of the volume, and its length in words. */
 export interface MeasuredLine {
-  plane: Pane["plane"];
+  plane: PlaneName;
   from: Triple;
   to: Triple;
   says: string;
@@ -49,7 +49,7 @@ interface Profile {
 }
 
 /** The voxels along a line: one for each column or row, whichever are more. */
-function placesAlong(plane: Pane["plane"], from: Triple, to: Triple): Triple[] {
+function placesAlong(plane: PlaneName, from: Triple, to: Triple): Triple[] {
   const { column, row } = AXES[plane];
   const span = to.map((end, axis) => end - at(from, axis));
   const steps = Math.ceil(Math.max(Math.abs(span[column] ?? 0), Math.abs(span[row] ?? 0)));
@@ -63,7 +63,7 @@ function placesAlong(plane: Pane["plane"], from: Triple, to: Triple): Triple[] {
 /** Reads the voxels along a line in a plane. */
 async function profile(
   { dataset, view }: Measured,
-  plane: Pane["plane"],
+  plane: PlaneName,
   from: Triple,
   to: Triple,
   signal: AbortSignal,
@@ -73,9 +73,10 @@ async function profile(
   const voxel = first?.voxel_size ?? [1, 1, 1];
   const along = (axis: number) => (at(to, axis) - at(from, axis)) * at(voxel, axis);
   const places = placesAlong(plane, from, to);
-  const channels = visible(dataset, view)
-    .filter((channel) => channel.kind !== "rgb")
-    .map((channel): ChannelValues => ({ channel, values: places.map(() => null) }));
+  const channels = measurable(dataset, view).map((channel): ChannelValues => ({
+    channel,
+    values: places.map(() => null),
+  }));
   const reads = channels.flatMap((each) =>
     Array.from(
       { length: Math.ceil(places.length / RUN) },
@@ -95,27 +96,22 @@ async function readRun(
   first: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const begin = firstOf(channel);
-  const size = channel.levels[0]?.size ?? [0, 0, 0];
-  const voxels = places
-    .slice(first, first + RUN)
-    .map((place) => place.map((value, axis) => value - at(begin, axis)) as Triple);
-  const exists = (voxel: Triple) =>
-    voxel.every((value, axis) => value >= 0 && value < at(size, axis));
-  const existing = voxels.filter(exists);
+  const voxels = places.slice(first, first + RUN).map((place) => voxelAt(channel, place));
+  const existing = voxels.filter((voxel) => voxel !== null);
   if (!existing.length) return;
   const ends = [0, 1, 2].map((axis) => {
     const numbers = existing.map((voxel) => at(voxel, axis));
     return { least: Math.min(...numbers), most: Math.max(...numbers) };
   });
-  const corner = ends.map(({ least }) => least) as Triple;
-  const extent = ends.map(({ least, most }) => most - least + 1) as Triple;
-  const box = await readVoxels(boxAddress(dataset, channel, time, 0, corner, extent), signal);
-  const missing = channel.kind === "image" ? missingOf(channel) : new Set<string | number>();
+  const start = ends.map(({ least }) => least) as Triple;
+  const size = ends.map(({ least, most }) => most - least + 1) as Triple;
+  const address = boxAddress({ dataset, channel, time, level: 0, start, size });
+  const box = await readVoxels(address, signal);
+  const missing = missingOf(channel);
   for (const [i, voxel] of voxels.entries()) {
-    if (!exists(voxel) || isWithin(box.gaps ?? [], voxel)) continue;
-    const [x, y, z] = voxel.map((value, axis) => value - at(corner, axis)) as Triple;
-    const value = box.values[(z * extent[1] + y) * extent[0] + x] ?? 0;
+    if (!voxel || isWithin(box.gaps ?? [], voxel)) continue;
+    const [x, y, z] = voxel.map((value, axis) => value - at(start, axis)) as Triple;
+    const value = box.values[(z * size[1] + y) * size[0] + x] ?? 0;
     if (!isGap(missing, value)) values[first + i] = value;
   }
 }

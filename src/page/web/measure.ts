@@ -1,18 +1,22 @@
 // The panel of what is dragged and measured in a plane: its ends, which can also be typed, and the
 // result.
 
-import type { Dataset, Triple } from "./data";
+import type { Channel, Dataset, Triple } from "./data";
 import { h, iconButton, save } from "./dom";
 import { Drag, type Ends, type Shape } from "./drag";
 import { at, AXES } from "./geometry";
 import type { Pane } from "./pane";
-import type { View } from "./view";
+import { type View, visible } from "./view";
 
 /** The data that a panel measures. */
 export interface Measured {
   dataset: Dataset;
   view: View;
 }
+
+/** The visible channels that are measured; colour images are not. */
+export const measurable = (dataset: Dataset, view: View): Channel[] =>
+  visible(dataset, view).filter((channel) => channel.kind !== "rgb");
 
 /** Requests of a panel. */
 export interface MeasureEvents {

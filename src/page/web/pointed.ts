@@ -15,7 +15,7 @@ import { at, clamp } from "./geometry";
 import { namesOf } from "./names";
 import { around, projected, type Slab } from "./slab";
 import { type View, visible } from "./view";
-import { boxAddress, isWithin, readVoxels } from "./voxels";
+import { boxAddress, isWithin, readVoxels, voxelAt } from "./voxels";
 
 /** How long the cursor rests before values are requested, in milliseconds. */
 const REST = 60;
@@ -84,7 +84,8 @@ export class Pointer {
         const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
         return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
       }
-      const address = boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]);
+      const size: Triple = [1, 1, 1];
+      const address = boxAddress({ dataset, channel, time, level: 0, start: voxel, size });
       const { values, gaps } = await readVoxels(address, signal);
       const isAbsent = gaps?.length || isGap(missingOf(channel), values[0] ?? 0);
       if (channel.kind === "image" && isAbsent) return [{ channel, text: MISSING, name: "" }];
@@ -119,10 +120,8 @@ export class Pointer {
     const size: Triple = [1, 1, 1];
     start[axis] = clamp(from - first, 0, count);
     size[axis] = clamp(to - first, 0, count) - start[axis];
-    const { values, gaps } = await readVoxels(
-      boxAddress(dataset, channel, time, 0, start, size),
-      signal,
-    );
+    const address = boxAddress({ dataset, channel, time, level: 0, start, size });
+    const { values, gaps } = await readVoxels(address, signal);
     const voxelOf = (slice: number): Triple => {
       const place: Triple = [...voxel];
       place[axis] = slice;
@@ -142,13 +141,4 @@ export class Pointer {
     this.values = [];
     this.voxel = "";
   }
-}
-
-/** The voxel of a channel at a place of the dataset; null outside. */
-function voxelAt(channel: Channel, place: Triple): Triple | null {
-  const finest = channel.levels[0];
-  if (!finest) return null;
-  const first = firstOf(channel);
-  const voxel = place.map((value, axis) => value - at(first, axis)) as Triple;
-  return voxel.every((value, axis) => value >= 0 && value < at(finest.size, axis)) ? voxel : null;
 }

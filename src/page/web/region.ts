@@ -15,11 +15,11 @@ import {
 } from "./data";
 import { h, table } from "./dom";
 import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
-import { type Measured, type MeasureEvents, MeasurePanel } from "./measure";
+import { measurable, type Measured, type MeasureEvents, MeasurePanel } from "./measure";
 import type { Pane } from "./pane";
 import { unitOf } from "./scale";
 import { csvText, written } from "./text";
-import { drawable, visible } from "./view";
+import { drawable } from "./view";
 import { boxAddress, type Part, readVoxels, type VoxelBox } from "./voxels";
 
 /** The most voxels of one request, and of a whole rectangle. */
@@ -73,7 +73,7 @@ class Tally {
     const declared = missingOf(this.channel);
     for (let i = 0; i < values.length; i += 1) {
       const exact = values[i] ?? 0;
-      if (isAbsent?.[i] || (this.channel.kind === "image" && isGap(declared, exact))) {
+      if (isAbsent?.[i] || isGap(declared, exact)) {
         this.missing += 1;
       } else {
         this.voxels += 1;
@@ -140,9 +140,11 @@ async function statisticsOf(
   signal: AbortSignal,
 ): Promise<Statistics> {
   const first = firstOf(channel);
-  const size = channel.levels[0]?.size ?? [0, 0, 0];
+  const whole = channel.levels[0]?.size ?? [0, 0, 0];
   const from = rectangle.start.map((value, i) => Math.max(0, value - at(first, i))) as Triple;
-  const to = rectangle.end.map((value, i) => Math.min(at(size, i), value - at(first, i))) as Triple;
+  const to = rectangle.end.map((value, i) =>
+    Math.min(at(whole, i), value - at(first, i)),
+  ) as Triple;
   const extent = to.map((end, i) => end - at(from, i)) as Triple;
   const tally = new Tally(channel);
   // Outside of the channel there are no voxels.
@@ -151,11 +153,11 @@ async function statisticsOf(
   const step = Math.max(1, Math.floor(STRIP / acrossStrip));
   for (let begin = at(from, axis); begin < at(to, axis); begin += step) {
     const start: Triple = [...from];
-    const lengths: Triple = [...extent];
+    const size: Triple = [...extent];
     start[axis] = begin;
-    lengths[axis] = Math.min(step, at(to, axis) - begin);
-    const box = await readVoxels(boxAddress(dataset, channel, time, 0, start, lengths), signal);
-    tally.add(box, start, lengths);
+    size[axis] = Math.min(step, at(to, axis) - begin);
+    const address = boxAddress({ dataset, channel, time, level: 0, start, size });
+    tally.add(await readVoxels(address, signal), start, size);
   }
   return tally.result();
 }
@@ -240,9 +242,10 @@ export class RegionPanel extends MeasurePanel {
     }
     const { time } = view;
     const { row } = AXES[plane];
-    const channels = visible(dataset, view).filter((channel) => channel.kind !== "rgb");
     const statistics = await Promise.all(
-      channels.map((channel) => statisticsOf(dataset, channel, time, rectangle, row, signal)),
+      measurable(dataset, view).map((channel) =>
+        statisticsOf(dataset, channel, time, rectangle, row, signal),
+      ),
     );
     const area = areaOf(plane, rectangle, drawable(dataset, view)[0]);
     this.last = { ...rectangle, plane, time, area, statistics };

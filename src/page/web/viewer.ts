@@ -2,7 +2,7 @@
 
 import { aboutSheet, slowness } from "./about";
 import { bookmarksSheet } from "./bookmarks";
-import { atLevel, boxSheet, type Wanted } from "./box";
+import { atLevel, boxSheet } from "./box";
 import { ranged, solo, switched, withOneRange } from "./channels";
 import { subjectOf } from "./composition";
 import {
@@ -62,7 +62,7 @@ import {
   withLabelToggled,
   withShown,
 } from "./view";
-import { boxAddress, readBox } from "./voxels";
+import { boxAddress, type Part, readBox } from "./voxels";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"],
@@ -672,8 +672,11 @@ export class Viewer {
     this.openSheet(pictureSheet(subject, (error) => this.notices.say(explain(error))));
   }
 
-  /** The voxels of a channel in a pane, or between two points that were dragged there. */
-  private boxOf(pane: Pane, channel: Channel, dragged: [Triple, Triple] | null): Wanted | null {
+  /**
+   * The part of a channel's level 0 that is in a pane, or between two points that were dragged
+   * there.
+   */
+  private boxOf(pane: Pane, channel: Channel, dragged: [Triple, Triple] | null): Part | null {
     const finest = channel.levels[0];
     const ends = dragged ?? pane.corners();
     if (!ends || !finest) return null;
@@ -701,7 +704,9 @@ export class Viewer {
     const wanted = pane && this.boxOf(pane, channel, null);
     if (!wanted || level === undefined) return new Map();
     const { start, size } = atLevel(channel, level, wanted);
-    const address = boxAddress(this.dataset, channel, this.view.time, level, start, size);
+    const { dataset } = this;
+    const { time } = this.view;
+    const address = boxAddress({ dataset, channel, time, level, start, size });
     const ids = await readBox(address, signal);
     const counts = new Map<number | bigint, number>();
     for (let i = 0; i < ids.length; i += 1) {

@@ -1,19 +1,30 @@
 // Boxes of voxels (`/voxels/…raw`): their addresses, and their values in the data's own type.
 
-import { addressOf, answer, type Channel, type Dataset, timeOf, type Triple } from "./data";
+import {
+  addressOf,
+  answer,
+  type Channel,
+  type Dataset,
+  firstOf,
+  timeOf,
+  type Triple,
+} from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
 
-/** The address of a box of a channel: its first voxel and its size, in voxels of a level. */
-export function boxAddress(
-  dataset: Dataset,
-  channel: Channel,
-  time: number,
-  level: number,
-  start: Triple,
-  size: Triple,
-): string {
+/** A box of a channel at a time point: its first voxel and its size, in voxels of a level. */
+export interface LevelBox {
+  dataset: Dataset;
+  channel: Channel;
+  time: number;
+  level: number;
+  start: Triple;
+  size: Triple;
+}
+
+/** The address of a box. */
+export function boxAddress({ dataset, channel, time, level, start, size }: LevelBox): string {
   const ranges = AXIS_NAMES.map(
     (_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`,
   ).join("_");
@@ -70,6 +81,15 @@ export const isWithin = (parts: Part[], voxel: Triple): boolean =>
   parts.some(({ start, end }) =>
     voxel.every((value, axis) => value >= at(start, axis) && value < at(end, axis)),
   );
+
+/** The voxel of a channel at level 0 at a place of the dataset; null if it has none there. */
+export function voxelAt(channel: Channel, place: Triple): Triple | null {
+  const finest = channel.levels[0];
+  if (!finest) return null;
+  const first = firstOf(channel);
+  const voxel = place.map((value, axis) => value - at(first, axis)) as Triple;
+  return isWithin([{ start: [0, 0, 0], end: finest.size }], voxel) ? voxel : null;
+}
 
 /** The parts in a header such as `0-64_0-64_3-4,0-64_0-64_8-9`; null if there is no header. */
 function partsIn(header: string | null): Part[] | null {
