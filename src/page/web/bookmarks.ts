@@ -1,6 +1,6 @@
 // Bookmarks: views with names, which the browser keeps, and which are saved and read as JSON.
 
-import { h, iconButton, save, sheet } from "./dom";
+import { button, h, iconButton, save, sheet } from "./dom";
 import { tokenOf } from "./view";
 
 interface Bookmark {
@@ -87,14 +87,8 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     keep([...others, { name: wanted, view }], `Kept “${wanted}”.`);
     name.value = "";
   };
-  const file = h(
-    "button",
-    {
-      type: "button",
-      onclick: () =>
-        save(`${JSON.stringify(known(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
-    },
-    "Save as a file",
+  const file = button("Save as a file", () =>
+    save(`${JSON.stringify(known(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
   );
   const chooser = h("input", {
     type: "file",

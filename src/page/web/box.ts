@@ -12,7 +12,7 @@ import {
   type Triple,
   volume,
 } from "./data";
-import { h, sheet } from "./dom";
+import { button, h, sheet } from "./dom";
 import { at, AXIS_NAMES, clamp } from "./geometry";
 import { MAX_TOGETHER } from "./view";
 import { boxAddress, type LevelBox, type Part } from "./voxels";
@@ -98,9 +98,6 @@ export interface BoxSubject {
   /** The part of a channel's level 0 that is shown at first; null for all of the channel. */
   boxOf(channel: Channel): Part | null;
 }
-
-const button = (text: string, onclick: () => void): HTMLButtonElement =>
-  h("button", { type: "button", onclick }, text);
 
 const link = (text: string): HTMLAnchorElement => h("a", { className: "button" }, text);
 

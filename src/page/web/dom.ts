@@ -67,6 +67,10 @@ export function svg(
 export const icon = (name: IconName): SVGElement =>
   svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 
+/** A button with a text. */
+export const button = (text: string, onclick: () => void): HTMLButtonElement =>
+  h("button", { type: "button", onclick }, text);
+
 /** A button with an icon; the tooltip and screen readers give its name. */
 export function iconButton(name: IconName, label: string, onclick: () => void): HTMLButtonElement {
   return h(

@@ -10,7 +10,7 @@ import {
   timeCount,
   type Triple,
 } from "./data";
-import { h, sheet } from "./dom";
+import { button, h, sheet } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { type Named, searchNames } from "./names";
 import { metres } from "./scale";
@@ -191,7 +191,10 @@ export function gotoSheet(
     "aria-label": "Go to",
   });
   const says = h("p", { id: "goto-says", className: "reason", role: "status" }, examples);
-  const list = h("ul", { className: "found", "aria-label": "Labels with such a name" });
+  const list = h("ul", {
+    className: "found",
+    "aria-label": "Labels with this text in their names",
+  });
   let found: Named[] = [];
   let ending = new AbortController();
   let timer = 0;
@@ -207,9 +210,13 @@ export function gotoSheet(
       if (!signal.aborted) says.textContent = explain(error);
       return;
     }
-    const button = (label: Named) =>
-      h("button", { type: "button", onclick: () => take(label) }, `${label.name} · ${label.id}`);
-    list.replaceChildren(...found.map((label) => h("li", {}, button(label))));
+    const line = (label: Named) =>
+      h(
+        "li",
+        {},
+        button(`${label.name} · ${label.id}`, () => take(label)),
+      );
+    list.replaceChildren(...found.map(line));
   };
   const oninput = () => {
     window.clearTimeout(timer);

@@ -1,7 +1,7 @@
 // Text around the picture: notices, problems with a remedy, and the keys.
 
 import type { Dataset } from "./data";
-import { h, iconButton, sheet } from "./dom";
+import { button, h, iconButton, sheet } from "./dom";
 import { KEYS } from "./keys";
 
 /** Notices at the bottom of the stage. */
@@ -20,8 +20,8 @@ export class Notices {
   constructor(retry: () => void) {
     this.trouble.append(
       this.reason,
-      h("button", { type: "button", onclick: retry }, "Try again"),
-      h("button", { type: "button", onclick: () => this.clear() }, "Dismiss"),
+      button("Try again", retry),
+      button("Dismiss", () => this.clear()),
     );
   }
 
@@ -42,7 +42,7 @@ export class Notices {
       "p",
       { role: "status" },
       text,
-      h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"),
+      button("Dismiss", () => line.remove()),
     );
     this.element.append(line);
   }
@@ -55,17 +55,10 @@ export class Notices {
       "p",
       { className: "work", role: "status" },
       said,
-      h(
-        "button",
-        {
-          type: "button",
-          onclick: () => {
-            ending.abort();
-            line.remove();
-          },
-        },
-        "Cancel",
-      ),
+      button("Cancel", () => {
+        ending.abort();
+        line.remove();
+      }),
     );
     this.element.append(line);
     return {

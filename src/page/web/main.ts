@@ -2,7 +2,7 @@
 // follows changes of both.
 
 import { type Dataset, explain, type Site } from "./data";
-import { h } from "./dom";
+import { button, h } from "./dom";
 import { type Change, Known } from "./known";
 import { firstChoice, List } from "./list";
 import { Live } from "./live";
@@ -117,7 +117,7 @@ async function attempt(what: () => Promise<void>): Promise<void> {
     page.replaceChildren(
       notice(
         explain(error),
-        h("button", { type: "button", onclick: () => void attempt(what) }, "Try again"),
+        button("Try again", () => void attempt(what)),
       ),
     );
   }

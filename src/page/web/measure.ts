@@ -2,7 +2,7 @@
 // result.
 
 import type { Channel, Dataset, Triple } from "./data";
-import { h, iconButton, save } from "./dom";
+import { button, h, iconButton, save } from "./dom";
 import { Drag, type Ends, type Shape } from "./drag";
 import { at, AXES } from "./geometry";
 import type { Pane } from "./pane";
@@ -143,17 +143,12 @@ export abstract class MeasurePanel {
     this.show(result);
   }
 
-  /** A button below the result. */
-  protected button(text: string, onclick: () => void): HTMLButtonElement {
-    return h("button", { type: "button", onclick }, text);
-  }
-
   /** Buttons that copy and save a table. */
   protected csvButtons(text: string): HTMLButtonElement[] {
     const name = `${this.scene().dataset.token}-${this.name.toLowerCase()}.csv`;
     return [
-      this.button("Copy as CSV", () => this.events.copied(text)),
-      this.button("Save CSV", () => save(text, "text/csv", name)),
+      button("Copy as CSV", () => this.events.copied(text)),
+      button("Save CSV", () => save(text, "text/csv", name)),
     ];
   }
 

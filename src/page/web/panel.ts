@@ -5,7 +5,7 @@
 
 import { beside, ranged, solo, switched } from "./channels";
 import { baseWindow, type Channel, type Dataset, isMeasured, labelOf } from "./data";
-import { h, iconButton } from "./dom";
+import { button, h, iconButton } from "./dom";
 import { type Colour, DIVERGING, gradient, isCode, MAPS, nameOfColour, PURE } from "./paint";
 import { SightList, type SeenLabels } from "./sight";
 import { breakable, wordFilter } from "./text";
@@ -16,6 +16,7 @@ import {
   type Shown,
   shownOf,
   type View,
+  type ViewChange,
   withLabelToggled,
   withShown,
 } from "./view";
@@ -23,7 +24,7 @@ import { onlyValue, WindowControl } from "./window";
 
 /** Requests of the panel. */
 export interface PanelEvents {
-  change(to: (view: View) => View): void;
+  change: ViewChange;
   /** The range of what is visible of a channel. */
   auto(channel: Channel): void;
   /** All channels of a registered dataset are to be shown in Neuroglancer. */
@@ -158,8 +159,7 @@ export class Panel {
     parts.push(...rows(apart));
     if (first && elsewhere.length) parts.push(...this.elsewhere(first));
     if (this.inSpace && first?.transform && dataset.channels.length > 1) {
-      const onclick = () => this.events.elsewhere();
-      parts.push(h("button", { type: "button", onclick }, "All in Neuroglancer"));
+      parts.push(button("All in Neuroglancer", () => this.events.elsewhere()));
     }
     parts.push(...rows(elsewhere));
     if (!found.length) parts.push(h("p", { className: "reason" }, "No channel has these words."));

@@ -13,7 +13,7 @@ import {
   type Triple,
   volume,
 } from "./data";
-import { h, table } from "./dom";
+import { button, h, table } from "./dom";
 import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
 import { measurable, type Measured, type MeasureEvents, MeasurePanel } from "./measure";
 import type { Pane } from "./pane";
@@ -257,9 +257,9 @@ export class RegionPanel extends MeasurePanel {
     const { last, inTable } = this;
     const regions = last ? [...inTable, last] : inTable;
     const buttons: HTMLElement[] = [];
-    if (last) buttons.push(this.button("Keep in the table", () => this.keep(last)));
+    if (last) buttons.push(button("Keep in the table", () => this.keep(last)));
     buttons.push(...this.csvButtons(csvOf(this.scene().dataset, regions)));
-    if (inTable.length) buttons.push(this.button("Empty the table", () => this.empty()));
+    if (inTable.length) buttons.push(button("Empty the table", () => this.empty()));
     const hint = "Drag another rectangle, or type its ends.";
     return [
       h("output", { className: last ? "length" : "reason" }, last?.area ?? hint),

@@ -23,7 +23,7 @@ import {
   volume,
   voxelCount,
 } from "./data";
-import { h, icon, iconButton, type IconName } from "./dom";
+import { button, h, icon, iconButton, type IconName } from "./dom";
 import { Drag } from "./drag";
 import { neuroglancer, zarr } from "./elsewhere";
 import { pictureSheet } from "./figure";
@@ -58,6 +58,7 @@ import {
   toHash,
   unknownIn,
   type View,
+  type ViewChange,
   visible,
   withLabelToggled,
   withShown,
@@ -141,7 +142,7 @@ export class Viewer {
     private readonly hash: string,
   ) {
     this.view = fromHash(dataset, hash);
-    const change = (to: (view: View) => View) => this.change(to(this.view));
+    const change: ViewChange = (to) => this.change(to(this.view));
     this.panel = new Panel(site.adjust === true, typeof site.neuroglancer === "string", {
       change,
       elsewhere: () => void this.openNeuroglancer(true),
@@ -157,7 +158,7 @@ export class Viewer {
     this.thickness = new Thickness(change, () => this.active);
     this.planes = ARRANGEMENTS.map(([name, text]) => [
       name,
-      h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text),
+      button(text, () => this.actions.arrange(name)),
     ]);
     this.planeChoice = h(
       "div",
