@@ -4,6 +4,7 @@ import { baseWindow, type Channel, type Dataset, isMeasured } from "./data";
 import {
   coloured,
   firstTime,
+  heldOf,
   imagesOn,
   drawable,
   isOn,
@@ -54,8 +55,8 @@ export function solo(dataset: Dataset, view: View, channel: Channel): View {
 }
 
 /**
- * A view with the channel alone that comes so many places after the first that is shown, among
- * these.
+ * A view that shows one channel alone: the one that comes `by` places after the first channel that
+ * is shown, where only the channels in `among` count.
  */
 export function beside(dataset: Dataset, view: View, by: number, among: Channel[]): View {
   const here = among.findIndex((channel) => isOn(view, channel));
@@ -92,7 +93,7 @@ export function ranged(
       ...before,
       window: window ?? baseWindow(channel),
       gamma,
-      held: held && (before.held ?? { window: before.window, gamma: before.gamma }),
+      held: held && heldOf(before),
     };
   }
   return { ...view, shown };

@@ -20,7 +20,7 @@ import type { Pane } from "./pane";
 import type { Choice, DrawnLine, Plane } from "./picture";
 import { inWords, type Slab } from "./slab";
 import { written } from "./text";
-import { drawable, planesOf, type Shown, shownOf, type View, visible } from "./view";
+import { coordinates, drawable, planesOf, type Shown, shownOf, type View, visible } from "./view";
 import { when } from "./when";
 
 /** The panes on the screen while pictures are made of them. */
@@ -154,17 +154,13 @@ function contentOf(
   };
 }
 
-/** The coordinates of a view's point, as they are numbered on the page. */
-const coordinates = (dataset: Dataset, view: View): number[] =>
-  view.at.map((value, axis) => Math.floor(value) + at(dataset.offset, axis));
-
 const hasTime = (dataset: Dataset, view: View): boolean =>
   view.time > 0 || drawable(dataset, view).some(({ times }) => times);
 
 /** The dataset, plane, place, time and channels of a view in words. */
 function captionOf(dataset: Dataset, view: View, slab: Slab | null): string {
   const channels = drawable(dataset, view);
-  const place = coordinates(dataset, view).map(
+  const place = coordinates(dataset, view.at).map(
     (value, axis) => `${AXIS_NAMES[axis]} ${value.toLocaleString("en")}`,
   );
   const parts = [dataset.token, `plane ${planesOf(view.arrangement).join(", ")}`, place.join(", ")];
@@ -190,7 +186,7 @@ function lookOf(channel: Channel, { colour, window, gamma }: Shown): string {
 /** The name of a picture's file: `actin_xy_z40_t3`; with all planes, `actin_xyz_x9_y8_z40`. */
 function fileNameOf(dataset: Dataset, view: View): string {
   const { arrangement } = view;
-  const numbers = coordinates(dataset, view).map((value, axis) => `${AXIS_NAMES[axis]}${value}`);
+  const numbers = coordinates(dataset, view.at).map((value, axis) => `${AXIS_NAMES[axis]}${value}`);
   const parts = [dataset.token];
   if (arrangement === "all") parts.push("xyz", ...numbers);
   else parts.push(arrangement, numbers[AXES[arrangement].slice] ?? "");

@@ -227,30 +227,28 @@ export async function answer(url: string, init: RequestInit): Promise<Response> 
   }
 }
 
+/** The JSON of a successful response. */
+export async function loadJson<T>(address: string, init?: RequestInit): Promise<T> {
+  const response = await sound(await fetch(address, init));
+  return (await response.json()) as T;
+}
+
 /** The site with all datasets, or only with the datasets of some tokens. */
 export async function loadSite(only?: string[]): Promise<Site> {
   const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";
-  const site = (await (
-    await sound(await fetch(`datasets.json${query}`, { cache: "no-cache" }))
-  ).json()) as Site;
+  const site = await loadJson<Site>(`datasets.json${query}`, { cache: "no-cache" });
   site.datasets.forEach(arrange);
   return site;
 }
 
 /** One dataset with measured windows and histograms, which may take the server a moment. */
 export async function loadDataset(token: string): Promise<Dataset> {
-  return arrange((await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset);
+  return arrange(await loadJson<Dataset>(`datasets/${token}.json`));
 }
 
 /** The percentiles of visible voxels; null if there are none. */
-export async function loadRange(
-  address: string,
-): Promise<{ low: number | null; high: number | null }> {
-  return (await (await sound(await fetch(address))).json()) as {
-    low: number | null;
-    high: number | null;
-  };
-}
+export const loadRange = (address: string): Promise<{ low: number | null; high: number | null }> =>
+  loadJson(address);
 
 /**
  * The time point of a channel that is shown at a time: after its end, its last one. Null if the

@@ -66,11 +66,9 @@ export const KEYS: Key[] = [
     actions.step(-ten(event)),
   ),
   placed(".", "Period", "next slice, ten with shift", (actions, event) => actions.step(ten(event))),
-  {
-    ...placed("t", "KeyT", "next time point, previous with shift", (actions, event) =>
-      actions.time(event.shiftKey ? -1 : 1),
-    ),
-  },
+  placed("t", "KeyT", "next time point, previous with shift", (actions, event) =>
+    actions.time(event.shiftKey ? -1 : 1),
+  ),
   placed(
     "b",
     "KeyB",

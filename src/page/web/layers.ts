@@ -93,11 +93,13 @@ function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
   );
 }
 
+/** Whether it is known which values are black and white. */
+const isRangeKnown = (channel: Channel, { window }: Shown): boolean =>
+  window !== null || isMeasured(channel);
+
 /** The slab that is drawn of a channel; its range must be known. */
 function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
-  return scene.adjust && hasSlabs(channel) && (shown.window !== null || isMeasured(channel))
-    ? scene.view.slab
-    : null;
+  return scene.adjust && hasSlabs(channel) && isRangeKnown(channel, shown) ? scene.view.slab : null;
 }
 
 /** Whether the server projects slabs of a channel, and has tiles with losses of it. */
@@ -134,7 +136,7 @@ export interface Scene {
 /** How a channel is drawn: in the server's range as long as no other range can be drawn. */
 function drawnAs({ adjust, view }: Scene, channel: Channel): Shown {
   const shown = shownOf(view, channel);
-  if (adjust && (shown.window || isMeasured(channel))) return shown;
+  if (adjust && isRangeKnown(channel, shown)) return shown;
   const colour = isPure(shown.colour) ? shown.colour : "";
   return { ...shown, ...AS_SERVED, held: null, colour };
 }
@@ -307,9 +309,7 @@ class Maker {
     const own = viewPath(dataset, channels, shown);
     const lossy =
       this.scene.adjust &&
-      channels.every(
-        (channel) => hasSlabs(channel) && (shown(channel).window || isMeasured(channel)),
-      )
+      channels.every((channel) => hasSlabs(channel) && isRangeKnown(channel, shown(channel)))
         ? own
         : null;
     if (!channels.every((channel) => isPlain(this.scene, channel, shown(channel)))) {

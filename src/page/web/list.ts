@@ -6,8 +6,17 @@
 // their picture.
 
 import { withOneRange } from "./channels";
-import { isMeasured, labelOf, loadDataset, sum, timeCount, voxelCount } from "./data";
-import type { Channel, Dataset, Site } from "./data";
+import {
+  type Channel,
+  type Dataset,
+  isMeasured,
+  labelOf,
+  loadDataset,
+  type Site,
+  sum,
+  timeCount,
+  voxelCount,
+} from "./data";
 import { h } from "./dom";
 import { Grid, type Rectangle, TILE } from "./geometry";
 import { counted } from "./help";

@@ -1,6 +1,6 @@
 // Names of labels, and labels whose names contain a text.
 
-import { addressOf, type Channel, type Dataset, sound } from "./data";
+import { addressOf, type Channel, type Dataset, loadJson } from "./data";
 
 /** A label with a name, and its channel. */
 export interface Named {
@@ -20,9 +20,7 @@ async function ask(
 ): Promise<Named[]> {
   const labels = `datasets/${addressOf(dataset)}/${channel.name}/labels.json`;
   const address = `${labels}?${new URLSearchParams(query)}`;
-  const page = (await (await sound(await fetch(address, { signal }))).json()) as {
-    labels: { id: string; name: string }[];
-  };
+  const page = await loadJson<{ labels: { id: string; name: string }[] }>(address, { signal });
   return page.labels.map(({ id, name }) => ({ channel, id, name }));
 }
 

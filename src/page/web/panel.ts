@@ -11,6 +11,7 @@ import { SightList, type SeenLabels } from "./sight";
 import { breakable, wordFilter } from "./text";
 import {
   drawable,
+  heldOf,
   imagesOn,
   isLabel,
   type Shown,
@@ -174,8 +175,7 @@ export class Panel {
   /** Sets a range or an exponent; while a handle moves, the tiles stay as they were before. */
   private stretch(dataset: Dataset, channel: Channel, part: Partial<Shown>, moves: boolean): void {
     this.events.change((view) => {
-      const before = shownOf(view, channel);
-      const held = moves ? (before.held ?? { window: before.window, gamma: before.gamma }) : null;
+      const held = moves ? heldOf(shownOf(view, channel)) : null;
       return ranged(dataset, view, channel, { ...part, held });
     });
   }

@@ -3,7 +3,7 @@
 // as the caption and the link.
 
 import { type Channel, sum } from "./data";
-import { clamp, type Grid, type Rectangle, TILE } from "./geometry";
+import { clamp, type Grid, type Rectangle } from "./geometry";
 import type { Layer } from "./layers";
 import { type Code, partsOf } from "./paint";
 import { withTexts } from "./png";
@@ -193,14 +193,12 @@ function drawTile(
   canvas: HTMLCanvasElement,
 ): void {
   const inside = grid.inside(level, column, row);
-  const tileWidth = Math.min(TILE, inside.width);
-  const tileHeight = Math.min(TILE, inside.height);
   const { x, y, width, height } = grid.bounds(level, column, row);
   const from = pixelAt(plane, { x, y });
   const to = pixelAt(plane, { x: x + width, y: y + height });
   const outWidth = Math.max(1, to.x - from.x);
   const outHeight = Math.max(1, to.y - from.y);
-  context.drawImage(canvas, 0, 0, tileWidth, tileHeight, from.x, from.y, outWidth, outHeight);
+  context.drawImage(canvas, 0, 0, inside.width, inside.height, from.x, from.y, outWidth, outHeight);
 }
 
 /** The height of letters on a picture, in pixels; it grows with the picture's width. */

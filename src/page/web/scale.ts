@@ -70,7 +70,7 @@ const voxelWidth = (channel: Channel | undefined, plane: PlaneName): number =>
   channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : 1;
 
 /**
- * The bar of the longest round length that has at most so many pixels; null if voxels have no
+ * The bar of the longest round length that is at most `most` pixels long; null if voxels have no
  * width. `zoom` is in pixels per column.
  */
 export function roundBar(

@@ -62,6 +62,13 @@ export interface View {
   shown: Record<string, Shown>;
 }
 
+/** The voxel at a point, as it is numbered on the page. */
+export const coordinates = (dataset: Dataset, point: Triple): number[] =>
+  point.map((value, axis) => Math.floor(value) + at(dataset.offset, axis));
+
+/** The range and the exponent of the tiles that are there while a handle moves. */
+export const heldOf = ({ held, window, gamma }: Shown): Held => held ?? { window, gamma };
+
 /** Limit of the zoom in CSS pixels per voxel. */
 export const MAX_ZOOM = 40;
 /** Zoomed out, the longer side of a plane has at least this many CSS pixels. */

@@ -47,6 +47,7 @@ import { Thickness } from "./thickness";
 import {
   type Arrangement,
   confined,
+  coordinates,
   drawable,
   fromHash,
   isOn,
@@ -79,7 +80,7 @@ const MEASURING_DELAY = 1000;
 const FRUITLESS = 10;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
-/** A label of a link is looked for if that takes at most so many voxels. */
+/** The most voxels that are searched for a label of a link. */
 const MAX_QUICK = 2 ** 22;
 /** The most labels in the list of labels in sight. */
 const MAX_LISTED = 100;
@@ -470,8 +471,8 @@ export class Viewer {
       .map(({ channel, text, name }) => ` · ${labelOf(channel)} ${text}${name && ` ${name}`}`)
       .join("");
     const size = this.dataset.channels[0]?.levels[0]?.size;
-    const parts = AXIS_NAMES.map(
-      (name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`,
+    const parts = coordinates(this.dataset, place).map(
+      (value, axis) => `${AXIS_NAMES[axis]} ${value}`,
     );
     const zoom = this.panes[0]?.zoom() ?? 1;
     this.status.textContent = size
@@ -826,7 +827,7 @@ export class Viewer {
   private async copyPlace(): Promise<void> {
     const pointed = this.panes.map((pane) => pane.pointed()).find((point) => point !== null);
     const point = pointed ?? this.view.at;
-    const voxels = point.map((value, axis) => Math.floor(value) + at(this.dataset.offset, axis));
+    const voxels = coordinates(this.dataset, point);
     const lines = [voxels.join(", ")];
     const [channel] = drawable(this.dataset, this.view);
     const size = channel?.voxel_size;
