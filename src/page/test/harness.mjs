@@ -133,7 +133,10 @@ export class Visit {
     if (hash.length > 1) await this.settle();
   }
 
-  /** Makes the line as slow as so many kilobits a second, with 100 ms of delay. */
+  /**
+   * Limits the line to `kilobits` per second, and delays each answer by 100 ms. Returns the session
+   * of the developer tools that does so.
+   */
   async slow(kilobits) {
     const session = await this.context.newCDPSession(this.page);
     await session.send("Network.enable");
@@ -143,6 +146,7 @@ export class Visit {
       downloadThroughput: kilobits * 125,
       uploadThroughput: kilobits * 125,
     });
+    return session;
   }
 
   /** Waits until every pane shows what the view asks for, and nothing moves. */
@@ -251,7 +255,7 @@ export class Visit {
   }
 }
 
-/** Fails unless two lists of colours are the same, up to so much for each part. */
+/** Fails unless two lists of colours are the same, up to a difference of `most` in each part. */
 export function same(shown, expected, most = 0) {
   const far = shown.findIndex((colour, i) =>
     colour.some((part, c) => Math.abs(part - expected[i][c]) > most),

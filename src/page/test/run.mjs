@@ -121,7 +121,8 @@ const world = {
   picture: (visit, name) => visit.page.screenshot({ path: path.join(options.out, `${name}.png`) }),
 };
 
-let [passed, failed] = [0, 0];
+let passed = 0;
+let failed = 0;
 const count = (good) => (good ? (passed += 1) : (failed += 1));
 const bytes = await weigh(server.address);
 console.log(`measured: the page weighs ${bytes} bytes compressed (at most ${MAX_BYTES})`);

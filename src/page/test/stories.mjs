@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 import { equal, same, truth, Visit } from "./harness.mjs";
 
-/** A grid of pixels of a picture of so many columns and rows, kept off edges and overlays. */
+/** A grid of pixels of a picture of this size (columns, rows), kept off edges and overlays. */
 function spread([columns, rows], count = 7) {
   const at = (i, length) => Math.floor(((i + 0.5) / count) * length);
   return Array.from({ length: count * count }, (_, i) => [
@@ -85,7 +85,7 @@ export const stories = (world) => {
     }
   };
 
-  /** Places around a middle, so many pixels apart, and how far each is away. */
+  /** Places around a middle, `step` pixels apart, and how far each is away. */
   const around = ([x, y], step) =>
     Array.from({ length: 25 * 25 }, (_, i) => {
       const away = [(i % 25) - 12, Math.floor(i / 25) - 12].map((count) => count * step);

@@ -203,7 +203,7 @@ export function explain(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A successful response; others become an Error with the server's own reason. */
+/** A successful response; an unsuccessful one becomes an Error with the server's own reason. */
 export async function sound(response: Response): Promise<Response> {
   if (response.ok) return response;
   const problem: unknown = await response.json().catch(() => null);

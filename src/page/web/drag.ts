@@ -71,7 +71,7 @@ export class Drag {
     this.draw();
   }
 
-  /** Draws others of the same shape, each with a text. */
+  /** Draws more lines or rectangles, each with a text. */
   showOthers(others: { ends: Ends; says: string }[]): void {
     this.others = others;
     this.draw();

@@ -52,7 +52,7 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
 const limit = (level: Level, plane: PlaneName): number =>
   at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
 
-/** A slab, made thinner if the server projects so many slices at no level. */
+/** A slab, made thinner if the server projects that many slices at no level. */
 function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));

@@ -36,7 +36,7 @@ export class Notices {
     this.said.hidden = false;
   }
 
-  /** A notice that stays beside others until it is dismissed. */
+  /** A notice that stays beside other notices until it is dismissed. */
   stay(text: string): void {
     const line = h(
       "p",
