@@ -19,6 +19,16 @@ function spread([columns, rows], count = 7) {
   ]);
 }
 
+/** The mean of numbers. */
+const meanOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+
+/** The standard deviation of numbers as of a sample. */
+function deviationOf(numbers) {
+  const mean = meanOf(numbers);
+  const squares = numbers.reduce((sum, number) => sum + (number - mean) ** 2, 0);
+  return Math.sqrt(squares / (numbers.length - 1));
+}
+
 const EM = { path: "/em", axes: "zyx", index: {}, box: [1, 1, 1], window: null };
 const PYRAMID = { path: "/raw", axes: "zyx", index: {}, box: [1, 1, 1], window: null };
 const FILM = { path: "/film", axes: "tczyx", box: [1, 1, 1], window: [100, 3000] };
@@ -2000,9 +2010,9 @@ export const stories = (world) => {
         const file = path.join(folder, "first.h5");
         const at = Array.from({ length: 20 }, (_, i) => [50 + (i % 10), 150, 2 + (i > 9)]);
         const [values] = world.ask([{ ...PYRAMID, file, path: "/data", values: true, at }]);
-        const mean = values.map(Number).reduce((sum, value) => sum + value, 0) / 20;
-        const squares = values.reduce((sum, value) => sum + (Number(value) - mean) ** 2, 0);
-        const deviation = Number(Math.sqrt(squares / 19).toPrecision(6));
+        equal(values.length, 20, "the values that are there");
+        const mean = meanOf(values.map(Number));
+        const deviation = Number(deviationOf(values.map(Number)).toPrecision(6));
         // In the plane xz, half of the rectangle's rows are in the file that is not there.
         await other.page.keyboard.press("y");
         await other.settle();
@@ -2488,10 +2498,9 @@ export const stories = (world) => {
         2,
       ]);
       const values = made({ ...PYRAMID, values: true, at }).map(Number);
-      const mean = values.reduce((sum, value) => sum + value, 0) / 1200;
-      const deviation = Math.sqrt(
-        values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 1199,
-      );
+      equal(values.length, 1200, "the values in the rectangle");
+      const mean = meanOf(values);
+      const deviation = deviationOf(values);
       truth(
         Math.abs(raw[1] - mean) < 1e-9 && Math.abs(raw[2] - deviation) < 1e-9,
         `${raw}: ${mean} and ${deviation} are expected`,
@@ -2556,7 +2565,7 @@ export const stories = (world) => {
           2,
         ]),
       }).map(Number);
-      const largeMean = large.reduce((sum, value) => sum + value, 0) / large.length;
+      const largeMean = meanOf(large);
       truth(Math.abs(table[1][1] - largeMean) < 1e-9, `${table[1]}: ${largeMean} is expected`);
       equal(table[1].slice(6, 10).join(), "10000,0,403,503", "voxels of the first rectangle");
       const [left, right, top, bottom, z] = table[3].slice(8, 13).map(Number);
