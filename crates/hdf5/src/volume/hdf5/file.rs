@@ -28,7 +28,6 @@ pub struct StoredFile {
     pub location: Location,
     /// The notice that its end is missing, if it is.
     pub(super) truncation: Option<String>,
-    pub(super) handles: OnDemand,
     /// The files that the library may open on its behalf.
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
@@ -36,6 +35,8 @@ pub struct StoredFile {
     /// Of a growing file, the chunks that are not written again and have been used: lengths and
     /// digests, by address.
     pub(super) landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
+    /// Dropped last: it has the file closed, and the descriptor with it.
+    pub(super) handles: OnDemand,
 }
 
 impl StoredFile {

@@ -9,9 +9,11 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use super::admission::Admission;
 use super::library_lock::{self, InnerLock, LibraryHeld};
@@ -61,11 +63,20 @@ impl Handles {
 
 /// The files that were used last; they stay open in the library.
 #[derive(Debug, Default)]
-pub(super) struct LastUsed(InnerLock<VecDeque<Arc<Handles>>>);
+pub(super) struct LastUsed {
+    files: InnerLock<VecDeque<Arc<Handles>>>,
+    /// Files that a thread will close once it has the library's lock. They are few: without that
+    /// lock, no file is opened.
+    closing: Mutex<Vec<ClosingFile>>,
+}
+
+/// The file as it is open in the library, if it is, and its descriptor, in the order in which they
+/// are closed.
+type ClosingFile = (Option<Arc<Handles>>, Arc<Admission>);
 
 impl LastUsed {
     fn note(&self, used: &Arc<Handles>, held: &LibraryHeld) {
-        let mut files = self.0.lock(held);
+        let mut files = self.files.lock(held);
         files.retain(|other| !Arc::ptr_eq(other, used));
         files.push_back(Arc::clone(used));
         if files.len() > MAX_FILES {
@@ -73,9 +84,33 @@ impl LastUsed {
         }
     }
 
-    fn forget(&self, handles: &Arc<Handles>, held: &LibraryHeld) {
-        let mut files = self.0.lock(held);
-        files.retain(|other| !Arc::ptr_eq(other, handles));
+    /// Has a file closed by a thread of its own: the library, or the file's file system, may not
+    /// answer, and the caller may be an async thread.
+    fn close(self: &Arc<Self>, file: ClosingFile) {
+        let mut closing = self.closing.lock();
+        closing.push(file);
+        if closing.len() > 1 {
+            return;
+        }
+        drop(closing);
+        let last_used = Arc::clone(self);
+        let thread = thread::Builder::new().name("close".to_owned());
+        if let Err(error) = thread.spawn(move || last_used.close_all()) {
+            tracing::warn!("no thread can be started that closes a file: {error}");
+            self.close_all();
+        }
+    }
+
+    fn close_all(&self) {
+        drop(library_lock::with(|held| {
+            let closing = std::mem::take(&mut *self.closing.lock());
+            let mut files = self.files.lock(held);
+            files.retain(|file| {
+                let mut handles = closing.iter().filter_map(|(handles, _)| handles.as_ref());
+                !handles.any(|closed| Arc::ptr_eq(closed, file))
+            });
+            closing
+        }));
     }
 }
 
@@ -89,7 +124,7 @@ pub(super) struct OnDemand {
     open: InnerLock<Weak<Handles>>,
     last_used: Arc<LastUsed>,
     /// Of a growing file.
-    _always: Option<Arc<Handles>>,
+    always: Option<Arc<Handles>>,
 }
 
 impl OnDemand {
@@ -108,7 +143,7 @@ impl OnDemand {
             admission,
             open,
             last_used,
-            _always: growing.then_some(handles),
+            always: growing.then_some(handles),
         })
     }
 
@@ -151,8 +186,45 @@ impl OnDemand {
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        if let Some(handles) = self.open.get_mut().upgrade() {
-            library_lock::with(|held| self.last_used.forget(&handles, held));
+        let handles = self.open.get_mut().upgrade();
+        drop(self.always.take());
+        self.last_used.close((handles, Arc::clone(&self.admission)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::volume::hdf5::Files;
+
+    /// Longer than a busy machine takes for anything here.
+    const BOUND: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn whoever_drops_a_file_last_does_not_wait_for_the_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        hdf5::File::create(&path).unwrap().close().unwrap();
+        for growing in [None, Some(true)] {
+            let file = Files::default().open(&path.as_path().into(), growing);
+            let file = file.unwrap();
+            let handles = std::sync::Arc::downgrade(&file.handles.get().unwrap());
+            let (sender, dropped) = channel();
+            let held = hdf5_sys::LOCK.lock();
+            std::thread::spawn(move || {
+                drop(file);
+                sender.send(()).unwrap();
+            });
+            assert_eq!(dropped.recv_timeout(BOUND), Ok(()));
+            assert!(handles.upgrade().is_some());
+            drop(held);
+            let began = std::time::Instant::now();
+            while handles.strong_count() > 0 {
+                assert!(began.elapsed() < BOUND, "the file is closed later");
+                std::thread::yield_now();
+            }
         }
     }
 }
