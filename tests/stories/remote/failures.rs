@@ -321,6 +321,22 @@ fn a_configured_dataset_that_is_refused_waits_and_a_file_of_the_command_line_doe
 }
 
 #[test]
+#[ignore = "slow: an object that was seen is looked at again after ten seconds"]
+fn a_refusal_that_no_reader_has_met_is_logged_too() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    assert!(shows(&server, 1, 3));
+    remote
+        .objects
+        .break_down("planes.h5", Fault::Status(403, String::new()));
+    wait_until("it is told", || {
+        assert!(shows(&server, 1, 3), "the tile is cached");
+        problems(&server).contains("the store refuses access")
+    });
+    server.wait_for_log("cannot be read, and will be tried again: the store refuses access");
+}
+
+#[test]
 fn an_answer_that_trickles_is_raced_by_another_request() {
     let remote = Remote::with_scattered_planes();
     let server = remote.serve_planes();

@@ -35,10 +35,20 @@ pub(super) struct ObjectStatus {
     /// request has found that the object does not have that version any more.
     seen: Option<(Version, Instant)>,
     is_being_checked: bool,
-    /// The last error of a store that did not answer or refused the object, and when it happened.
-    /// It is also the answer to whoever opens the object soon afterwards: an object is opened
-    /// several times in a row, and each request may take long until it fails.
+    /// The last error of a store that did not answer or refused the object, and when it happened;
+    /// `None` if the store has answered since. It is also the answer to whoever opens the object
+    /// soon afterwards: an object is opened several times in a row, and each request may take long
+    /// until it fails.
     failed: Option<(StoreError, Instant)>,
+}
+
+/// The source is being checked until this is dropped.
+struct RunningCheck(Arc<ObjectSource>);
+
+impl Drop for RunningCheck {
+    fn drop(&mut self) {
+        self.0.status.lock().is_being_checked = false;
+    }
 }
 
 impl ObjectSource {
@@ -52,7 +62,7 @@ impl ObjectSource {
         }
         let part = self.ask(range, None).await;
         match &part {
-            Ok(part) => self.status.lock().seen = Some((part.version.clone(), Instant::now())),
+            Ok(part) => self.status.lock().note_version(&part.version),
             Err(error) => self.note_failure(error),
         }
         part
@@ -69,16 +79,21 @@ impl ObjectSource {
             Ok(_) => self.note_seen(version),
             Err(StoreError::Changed | StoreError::Missing) => self.note_gone(version),
             Err(error) => {
-                if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
-                    tracing::warn!(
-                        "{} cannot be read, and will be tried again: {error}",
-                        self.address
-                    );
-                }
+                self.tell_refusal(error);
                 self.note_failure(error);
             }
         }
         part
+    }
+
+    /// Logs that the store refuses an open object, unless it did so before.
+    fn tell_refusal(&self, error: &StoreError) {
+        if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
+            tracing::warn!(
+                "{} cannot be read, and will be tried again: {error}",
+                self.address
+            );
+        }
     }
 
     async fn ask(
@@ -95,7 +110,7 @@ impl ObjectSource {
     pub fn is_out_of_date(&self) -> bool {
         let status = self.status.lock();
         match &status.seen {
-            Some((_, at)) => at.elapsed() >= FRESH || status.has_failed_since(),
+            Some((_, at)) => at.elapsed() >= FRESH || status.failed.is_some(),
             None => true,
         }
     }
@@ -116,23 +131,19 @@ impl ObjectSource {
         }
     }
 
-    /// The error with which the store last refused the object, unless it has been seen since.
+    /// The error with which the store last refused the object, unless it has answered since.
     pub fn refusal(&self) -> Option<StoreError> {
-        let status = self.status.lock();
-        match &status.failed {
-            Some((error @ StoreError::Denied { .. }, _)) if status.has_failed_since() => {
-                Some(error.clone())
-            }
+        match &self.status.lock().failed {
+            Some((error @ StoreError::Denied { .. }, _)) => Some(error.clone()),
             _ => None,
         }
     }
 
     /// Records that the object still has this version, unless another one has been seen meanwhile.
     fn note_seen(&self, version: &Version) {
-        if let Some((seen, at)) = &mut self.status.lock().seen
-            && seen.is_of(version)
-        {
-            *at = Instant::now();
+        let mut status = self.status.lock();
+        if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
+            status.note_version(version);
         }
     }
 
@@ -140,7 +151,7 @@ impl ObjectSource {
     fn note_gone(&self, version: &Version) {
         let mut status = self.status.lock();
         if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
-            status.seen = None;
+            status.note_absence();
         }
     }
 
@@ -150,20 +161,20 @@ impl ObjectSource {
         if std::mem::replace(&mut self.status.lock().is_being_checked, true) {
             return;
         }
-        let source = Arc::clone(self);
+        let running = RunningCheck(Arc::clone(self));
         let check = async move {
+            let source = &running.0;
             let part = match source.ask(0..1, None).await {
                 // Some servers ignore ranges. Small objects on them can be opened nevertheless.
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
                 answer => answer,
             };
-            let mut status = source.status.lock();
-            status.is_being_checked = false;
-            match part {
-                Ok(part) => status.seen = Some((part.version, Instant::now())),
-                Err(StoreError::Missing) => status.seen = None,
+            match &part {
+                Ok(part) => source.status.lock().note_version(&part.version),
+                Err(StoreError::Missing) => source.status.lock().note_absence(),
                 Err(error @ StoreError::Denied { .. }) => {
-                    status.failed = Some((error, Instant::now()));
+                    source.tell_refusal(error);
+                    source.note_failure(error);
                 }
                 Err(error) => tracing::debug!(
                     "{} could not be checked for changes: {error}",
@@ -178,12 +189,90 @@ impl ObjectSource {
 }
 
 impl ObjectStatus {
-    /// Whether a request has failed since the object was last seen.
-    fn has_failed_since(&self) -> bool {
-        match (&self.failed, &self.seen) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some((_, failed_at)), Some((_, seen_at))) => failed_at >= seen_at,
+    fn note_version(&mut self, version: &Version) {
+        self.seen = Some((version.clone(), Instant::now()));
+        self.failed = None;
+    }
+
+    fn note_absence(&mut self) {
+        self.seen = None;
+        self.failed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bytes::Bytes;
+    use futures_util::future::BoxFuture;
+    use prometheus_client::metrics::gauge::Gauge;
+    use voltile_base::flow::cache::Cache;
+    use voltile_base::metrics::StoreMetrics;
+
+    use super::*;
+    use crate::store::threads::Threads;
+
+    /// Refuses the first request, panics at the second one, and answers all others.
+    #[derive(Debug, Default)]
+    struct Recovering(AtomicU64);
+
+    impl Transport for Recovering {
+        fn get<'a>(
+            &'a self,
+            range: Range<u64>,
+            _: Option<&'a Version>,
+        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+            let number = self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                assert_ne!(number, 1, "the second request");
+                if number == 0 {
+                    let problem = "not yet".to_owned();
+                    return Err(StoreError::Denied { problem });
+                }
+                let bytes = vec![0; (range.end - range.start) as usize];
+                Ok(RangeBytes {
+                    version: Version::new(1 << 20, None, None),
+                    bytes: Bytes::from(bytes),
+                })
+            })
         }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_with_the_first_answer_and_a_check_with_a_panic() {
+        let shared = StoreContext {
+            threads: Threads::new(false),
+            metrics: StoreMetrics::default(),
+            next: AtomicU64::new(0),
+            metadata: None,
+            kept: OnceLock::new(),
+            stored: Cache::new(0, Gauge::default()),
+        };
+        let transport = Arc::<Recovering>::default();
+        let source = Arc::new(ObjectSource {
+            address: Address::parsed("https://lab.example.org/a.h5")
+                .unwrap()
+                .unwrap(),
+            shared: Arc::new(shared),
+            transport: Arc::clone(&transport) as Arc<dyn Transport>,
+            host: Arc::new(Host::new("lab".to_owned(), StoreMetrics::default())),
+            status: Mutex::default(),
+        });
+        assert!(source.first(0..8).await.is_err() && source.refusal().is_some());
+        assert!(source.first(0..8).await.is_err());
+        assert_eq!(
+            transport.0.load(Ordering::Relaxed),
+            1,
+            "it was refused a moment ago"
+        );
+        // The first check panics; another one is not held up by it.
+        while source.refusal().is_some() {
+            source.check();
+            tokio::task::yield_now().await;
+        }
+        assert!(source.first(0..8).await.is_ok());
+        assert!(!source.is_out_of_date());
     }
 }
