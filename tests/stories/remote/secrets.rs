@@ -283,6 +283,43 @@ fn rotated_credentials_are_read_again_when_they_are_refused_and_when_told_to() {
 }
 
 #[test]
+fn settings_of_stores_are_read_in_all_their_spellings() {
+    let remote = Remote::new();
+    fs::create_dir_all(remote.path("bucket")).unwrap();
+    super::scattered(&remote.path("bucket/planes.h5"), 1);
+    let server = format!("http://{}", remote.objects.address);
+    let s3 = ("AWS_ENDPOINT_URL_S3", server.as_str());
+    let azure = [
+        ("AZURE_STORAGE_ACCOUNT_NAME", "lab"),
+        ("AZURE_SKIP_SIGNATURE", "1"),
+    ];
+    let any = ("AWS_SKIP_SIGNATURE", "yes");
+    let hosted = ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "1");
+    for (address, settings) in [
+        ("s3", vec![s3, any, ("AWS_ALLOW_HTTP", "1")]),
+        // A number cannot be part of a bucket's host name.
+        ("s3", vec![s3, any, hosted, ("AWS_ALLOW_HTTP", "TRUE")]),
+        ("az", [&azure[..], &[("AZURE_ENDPOINT", &server)]].concat()),
+        (
+            "az",
+            [&azure[..], &[("AZURE_STORAGE_ENDPOINT", &server)]].concat(),
+        ),
+    ] {
+        let address = format!("{address}://bucket/planes.h5");
+        let mut command = remote.place.voltile(["check", &address]);
+        let outcome = outcome(command.envs(settings.iter().copied()));
+        assert_eq!(outcome.code, 0, "{settings:?}: {}", outcome.err);
+    }
+    let mut command = remote.place.voltile(["check", "s3://bucket/planes.h5"]);
+    let outcome = outcome(command.envs([s3, any, ("AWS_ALLOW_HTTP", "perhaps")]));
+    assert!(
+        outcome.code == 1 && outcome.err.contains("failed to parse \"perhaps\""),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
 fn missing_credentials_are_told_from_a_store_that_is_down() {
     let place = Place::new();
     let mut command = place.voltile(["check", "s3://bucket/planes.h5"]);

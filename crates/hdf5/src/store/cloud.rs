@@ -13,7 +13,9 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig};
+use object_store::{
+    ClientConfigKey, ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig,
+};
 
 use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
@@ -132,7 +134,7 @@ pub(super) fn client(address: &Address) -> Result<CredentialedClient, StoreError
 /// set, a service issues the credentials, and the digest is `None`.
 fn digest(values: &[Option<String>]) -> Option<blake3::Hash> {
     // The setting that leaves requests unsigned is "false" by default.
-    let is_any_set = values.iter().flatten().any(|value| value != "false");
+    let is_any_set = values.iter().flatten().any(|value| !profile::is_off(value));
     is_any_set.then(|| blake3::hash(format!("{values:?}").as_bytes()))
 }
 
@@ -140,9 +142,8 @@ fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
     let builder = profile::aws(AmazonS3Builder::from_env(), bucket)
         .with_bucket_name(bucket)
         .with_retry(no_retries());
-    // `from_env` reads this variable too, but `with_client_options` replaces the result.
-    let allows_http =
-        std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+    let allows_http = AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp);
+    let options = options(builder.get_config_value(&allows_http));
     let keys = [
         AmazonS3ConfigKey::AccessKeyId,
         AmazonS3ConfigKey::SecretAccessKey,
@@ -150,11 +151,7 @@ fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
         AmazonS3ConfigKey::SkipSignature,
     ];
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(
-        builder
-            .with_client_options(options().with_allow_http(allows_http))
-            .build()?,
-    );
+    let client = Arc::new(builder.with_client_options(options).build()?);
     Ok(CredentialedClient {
         client,
         credentials,
@@ -190,7 +187,7 @@ fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
     let credentials = digest(&[file, key, token, unsigned]);
     let client = Arc::new(
         builder
-            .with_client_options(options().with_allow_http(emulator.is_some()))
+            .with_client_options(options(None).with_allow_http(emulator.is_some()))
             .build()?,
     );
     Ok(CredentialedClient {
@@ -204,11 +201,14 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     let builder = builder
         .with_container_name(container)
         .with_retry(no_retries());
+    let allows_http = AzureConfigKey::Client(ClientConfigKey::AllowHttp);
+    let mut options = options(builder.get_config_value(&allows_http));
     // The emulator and the endpoints of private clouds may lack encryption. An account key is used
     // to sign requests and is never sent.
-    let allows_http = std::env::var("AZURE_ALLOW_HTTP")
-        .is_ok_and(|value| value.eq_ignore_ascii_case("true"))
-        || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+        options = options.with_allow_http(true);
+    }
     let keys = [
         AzureConfigKey::AccessKey,
         AzureConfigKey::SasKey,
@@ -216,23 +216,25 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
         AzureConfigKey::SkipSignature,
     ];
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(
-        builder
-            .with_client_options(options().with_allow_http(allows_http))
-            .build()?,
-    );
+    let client = Arc::new(builder.with_client_options(options).build()?);
     Ok(CredentialedClient {
         client,
         credentials,
     })
 }
 
-fn options() -> ClientOptions {
-    ClientOptions::new()
+/// The options of all clients, which replace those that `from_env` has read; `allows_http` is the
+/// one that stays, as it was written.
+fn options(allows_http: Option<String>) -> ClientOptions {
+    let options = ClientOptions::new()
         .with_connect_timeout(CONNECTING)
         .with_read_timeout(WAITING)
         .with_timeout_disabled()
-        .with_pool_max_idle_per_host(MAX_AT_ONCE)
+        .with_pool_max_idle_per_host(MAX_AT_ONCE);
+    match allows_http {
+        Some(value) => options.with_config(ClientConfigKey::AllowHttp, value),
+        None => options,
+    }
 }
 
 /// `object_store` repeats no requests, because [`super::host`] does.

@@ -68,12 +68,16 @@ fn with_section(
 fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let is_virtual_hosted = builder
         .get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest)
-        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        .is_some_and(|value| !is_off(&value));
     if !is_virtual_hosted {
         return builder;
     }
-    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-    let Some(mut endpoint) = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok()) else {
+    // The first that is set is the one that `object_store` uses.
+    let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let set = keys
+        .into_iter()
+        .find_map(|key| Some((key, builder.get_config_value(&key)?)));
+    let Some((key, Ok(mut endpoint))) = set.map(|(key, value)| (key, Url::parse(&value))) else {
         return builder;
     };
     let Some(host) = endpoint.domain() else {
@@ -87,7 +91,14 @@ fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builde
     };
     // An error means that a host name cannot contain the bucket's name: the endpoint is left alone.
     let _ = endpoint.set_host(Some(&host_of_bucket));
-    builder.with_endpoint(endpoint.as_str().trim_end_matches('/'))
+    builder.with_config(key, endpoint.as_str().trim_end_matches('/'))
+}
+
+/// Whether a value switches a setting off, as `object_store` reads it; values that it does not know
+/// are errors when it makes a client.
+pub(super) fn is_off(value: &str) -> bool {
+    let words = ["0", "false", "off", "no", "n"];
+    words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// The text of the file with Google's credentials, if there is one.
@@ -114,11 +125,6 @@ pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder
         }
     }
     builder
-}
-
-/// The endpoint for blobs, if one is set.
-pub(super) fn azure_endpoint() -> Option<String> {
-    variable("AZURE_STORAGE_ENDPOINT").or_else(|| in_connection_string("BlobEndpoint"))
 }
 
 fn in_connection_string(name: &str) -> Option<String> {
@@ -171,6 +177,7 @@ fn file(variable_name: &str, default_path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::install_cryptography;
 
     #[test]
     fn a_setting_is_that_of_its_section_and_not_a_nested_one() {
@@ -218,6 +225,35 @@ mod tests {
                 (None, Some("r".to_owned()))
             );
         }
+    }
+
+    #[test]
+    fn a_setting_is_off_for_the_words_for_which_object_store_takes_it_as_off() {
+        for word in [
+            "0", "false", "Off", "NO", "n", "1", "True", "on", "yes", "y", "", "2",
+        ] {
+            install_cryptography();
+            let builder = AmazonS3Builder::new().with_bucket_name("lab");
+            let key = AmazonS3ConfigKey::SkipSignature;
+            let client = builder.with_config(key, word).build();
+            let known = client.is_ok_and(|it| format!("{it:?}").contains("skip_signature: false"));
+            assert_eq!(is_off(word), known, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_put_into_the_host_name_of_the_endpoint_that_is_used() {
+        install_cryptography();
+        let builder = AmazonS3Builder::new().with_endpoint("https://other.example.org");
+        let builder = builder
+            .with_config(AmazonS3ConfigKey::VirtualHostedStyleRequest, "1")
+            .with_config(AmazonS3ConfigKey::S3Endpoint, "https://s3.example.org");
+        let client = with_bucket_in_host(builder, "lab").with_bucket_name("lab");
+        let client = format!("{:?}", client.build().unwrap());
+        assert!(
+            client.contains("\"https://lab.s3.example.org\""),
+            "{client}"
+        );
     }
 
     #[test]
