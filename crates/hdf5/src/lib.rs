@@ -51,9 +51,9 @@
 //!    while it held one of them could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
 //!    meanwhile, with three exceptions: the list of open files locks slots that no other thread
-//!    uses; the list of objects known to a store (`store`) makes connections, and looks at what is
-//!    known of servers and objects; and renewing the credentials of a bucket makes a client
-//!    (`store::bucket`).
+//!    uses; the list of objects known to a store (`store`) looks at what is known of servers and
+//!    objects; and the list of buckets (`store::connections`) makes clients, as does renewing the
+//!    credentials of a bucket (`store::bucket`).
 //!
 //! # Limits
 //!

@@ -209,26 +209,26 @@ impl Store {
     }
 
     fn source(&self, address: &Address) -> Result<Arc<ObjectSource>, StoreError> {
-        let KnownObjects { hosts, sources, .. } = &mut *self.0.known.lock();
-        if let Some(source) = sources.get(address) {
+        if let Some(source) = self.0.known.lock().sources.get(address) {
             return Ok(Arc::clone(source));
         }
-        let shared = Arc::clone(&self.0.shared);
+        // Without the lock, which async threads take: this may read files with credentials.
         let transport = self.0.connections.transport(address)?;
+        let shared = Arc::clone(&self.0.shared);
+        let KnownObjects { hosts, sources, .. } = &mut *self.0.known.lock();
         let host = hosts.entry(address.server());
         let host = host
             .or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
-        let address = address.clone();
-        let host = Arc::clone(host);
-        let source = Arc::new(ObjectSource {
-            address,
-            shared,
-            transport,
-            host,
-            status: Mutex::default(),
+        let source = sources.entry(address.clone()).or_insert_with(|| {
+            Arc::new(ObjectSource {
+                address: address.clone(),
+                shared,
+                transport,
+                host: Arc::clone(host),
+                status: Mutex::default(),
+            })
         });
-        sources.insert(source.address.clone(), Arc::clone(&source));
-        Ok(source)
+        Ok(Arc::clone(source))
     }
 
     /// The parent's side of a [`Relay`]: has a request answered in the background. The address is
@@ -271,7 +271,8 @@ impl Store {
         address: &Address,
     ) -> Result<RangeBytes, StoreError> {
         let known = self.0.known.lock().tried.get(address).cloned();
-        let object = match known {
+        // An earlier trial may have kept another version.
+        let object = match known.filter(|known| known.is_fresh()) {
             Some(known) => known,
             None => {
                 let opened = Object::open(self.source(address)?).await?;

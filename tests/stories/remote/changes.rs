@@ -239,3 +239,22 @@ fn a_server_that_always_says_that_an_object_has_changed_harms_nobody_else() {
         (0..PLANES).all(|z| shows(&server, 1, z))
     });
 }
+
+#[test]
+#[ignore = "slow: an object that was seen is looked at again after ten seconds"]
+fn an_object_that_crashed_the_library_is_served_once_it_is_replaced() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    server.allow_error("a tile could not be rendered");
+    server.allow_error("crashes the HDF5 library");
+    assert!(shows(&server, 1, 0));
+    volumes::crashing(&remote.place.path("crash.h5"));
+    let crashing = fs::read(remote.place.path("crash.h5")).unwrap();
+    remote.replace("planes.h5", &crashing);
+    wait_until("it is refused", || {
+        server.get(&tile(1));
+        server.log().contains("crashes the HDF5 library")
+    });
+    remote.replace("planes.h5", &generation(&remote, 2));
+    wait_for_generation(&server, 2, "repaired");
+}
