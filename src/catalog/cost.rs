@@ -12,7 +12,7 @@ use voltile_base::axes::AxisName;
 use voltile_base::description::DatasetDescription;
 use voltile_base::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
 use voltile_hdf5::store::Requests;
-use voltile_hdf5::volume::{Positions, ReadCost, ReadError, Tally};
+use voltile_hdf5::volume::{Access, Positions, ReadCost, ReadError, Tally};
 
 use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel, images};
 
@@ -194,12 +194,14 @@ fn tile_cost(
 fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Requests> {
     let mut ranges = Vec::new();
     for volume in &stored.volumes {
+        let shape = volume.shape();
+        if !shape.is_remote || shape.access != Access::Cached {
+            return None;
+        }
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
+            // None in a gap.
             let stored = volume.ranges(0, &region, false).ok()?;
-            if stored.is_empty() {
-                return None;
-            }
             ranges.extend(stored.into_iter().flat_map(|stored| stored.ranges));
         }
     }

@@ -403,3 +403,25 @@ fn two_clients_of_one_tile_cause_one_request_and_one_may_leave() {
     );
     assert_eq!(planes(&reads(&remote.objects.asked())), [3]);
 }
+
+#[test]
+fn a_tile_in_a_gap_takes_no_request() {
+    let remote = Remote::new();
+    made::file(&remote.path("frames.h5"), |file| {
+        let data = Array3::from_shape_fn((4, 64, 64), |(z, y, x)| voxel(z, y, x));
+        // The second part, with the slice in the middle, is missing.
+        for number in [1, 3] {
+            let builder = file.new_dataset_builder().with_data(&data);
+            let builder = builder.chunk((1, 64, 64)).deflate(1);
+            let name = format!("entry/data/data_00000{number}");
+            builder.create(name.as_str()).unwrap();
+        }
+    });
+    let inspected = remote
+        .place
+        .run(["inspect", &remote.url("frames.h5"), "--json"]);
+    let inspected: serde_json::Value = serde_json::from_str(&inspected.out).unwrap();
+    let tile = &inspected["channels"][0]["levels"][0]["tile"];
+    assert_eq!(tile["xy"]["store"]["requests"], 0, "{inspected:#}");
+    assert_ne!(tile["xz"]["store"]["requests"], 0, "{inspected:#}");
+}
