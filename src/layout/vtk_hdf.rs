@@ -1,8 +1,12 @@
 //! VTKHDF: the arrays of an image, `/VTKHDF/PointData/<name>` and `/VTKHDF/CellData/<name>`.
 //!
 //! Source: Kitware, "VTKHDF File Format", `ImageData`. `WholeExtent` has the first and the last
-//! point along x, y and z; `Spacing` and `Origin` are in x, y, z order. An array is z, y, x and a
-//! component axis. The attribute `Scalars` of its group names the array that VTK shows.
+//! point along x, y and z; `Spacing` and `Origin`, the position of point 0, are in x, y, z order.
+//! The columns of the matrix `Direction` are the directions in which these axes run in space. An
+//! array is z, y, x and a component axis. The attribute `Scalars` of its group names the array that
+//! VTK shows.
+
+use voltile_base::geometry::Xyz;
 
 use super::contents::About;
 use super::dream3d::{Geometry, cells};
@@ -34,9 +38,14 @@ impl Layout for VtkHdf {
         };
         let shown = about.group_attributes()?.text("Scalars");
         let is_shown = shown.as_deref() == Some(about.last());
-        Some(Marks {
-            rank: is_shown.then_some(Rank::Declared),
-            ..cells(about, &geometry)?
-        })
+        let mut marks = cells(about, &geometry)?;
+        marks.rank = is_shown.then_some(Rank::Declared);
+        if let Some([xx, yx, zx, xy, yy, zy, xz, yz, zz]) = image.numbers("Direction").as_deref() {
+            marks.directions = Some([[*xx, *xy, *xz], [*yx, *yy, *yz], [*zx, *zy, *zz]]);
+        }
+        if let (Some(transform), [x, _, y, _, z, _]) = (marks.transform(), &extent[..]) {
+            marks.origin = Some(transform.apply(Xyz::new(*x, *y, *z)));
+        }
+        Some(marks)
     }
 }

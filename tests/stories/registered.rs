@@ -562,6 +562,27 @@ fn axes_of_itk_that_are_turned_are_told_with_their_position() {
 }
 
 #[test]
+fn axes_of_vtk_that_are_turned_are_told_with_the_position_of_the_first_point() {
+    let place = Place::new();
+    file(&place.path("cells.vtkhdf"), |file| {
+        put(file, "VTKHDF/PointData/density", &cube([4, 5, 6]));
+        let image = file.group("VTKHDF").unwrap();
+        numbers(&image, "WholeExtent", &[2, 7, 0, 4, 1, 4]);
+        numbers(&image, "Spacing", &[0.5, 0.25, 2.0]);
+        numbers(&image, "Origin", &[10.0, 20.0, 30.0]);
+        // x runs along y of space, y along -x.
+        let columns = [0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        numbers(&image, "Direction", &columns);
+    });
+    let server = place.serve([place.path("cells.vtkhdf")]);
+    let transform = &channel(&server, "density")["transform"];
+    let expected = [
+        0.0, -0.25, 0.0, 10.0, 0.5, 0.0, 0.0, 21.0, 0.0, 0.0, 2.0, 32.0,
+    ];
+    assert_close(&rows(&transform["matrix"]), &expected);
+}
+
+#[test]
 fn labels_are_drawn_at_their_place_in_turned_axes_too() {
     let place = Place::new();
     file(&place.path("cells.h5"), |file| {
