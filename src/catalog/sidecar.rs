@@ -75,9 +75,11 @@ impl Sidecar {
         let sidecar = file
             .other(&path.into())
             .map_err(|error| error.to_string())?;
-        let inventory = Inventory::from_file(&sidecar)
-            .filter(|inventory| inventory.role == Role::Sidecar)
-            .ok_or("it was not written by this version of voltile pyramid")?;
+        let inventory =
+            Inventory::from_file(&sidecar).ok_or("it was not written by voltile pyramid")??;
+        if inventory.role != Role::Sidecar {
+            return Err("it is a whole volume, not the levels of another file".to_owned());
+        }
         for stamp in &inventory.originals {
             stamp.check(&stamp.path(original)).map_err(|reason| {
                 format!(

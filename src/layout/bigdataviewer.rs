@@ -36,9 +36,14 @@ impl Layout for BigDataViewer {
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let xml = XmlText::beside(contents.file.location(), contents.file.store());
-        let parsed = xml.map_or_else(|| Ok(Sequence::default()), |xml| xml.parse());
-        let mut unparsed = parsed.as_ref().err().cloned().map(Notice::warning);
-        let sequence = parsed.unwrap_or_default();
+        let sequence = match xml.map(|xml| xml.parse()) {
+            None => Sequence::default(),
+            Some(Ok(sequence)) => sequence,
+            Some(Err(problem)) => {
+                contents.note(Notice::warning(problem));
+                Sequence::default()
+            }
+        };
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
         for (number, group) in setups(contents) {
@@ -49,9 +54,7 @@ impl Layout for BigDataViewer {
                 times: &times,
                 sequence: &sequence,
             };
-            let mut channel = setup.channel()?;
-            channel.notices.extend(unparsed.take());
-            channels.push(channel);
+            channels.push(setup.channel()?);
         }
         Ok(Some(channels))
     }
@@ -98,16 +101,17 @@ impl Setup<'_> {
             let first = self.times.first().map_or("", |(_, time)| time);
             levels.push(FoundLevel::zyx(None, Paths::One(self.path(first, 0))));
         }
-        let about = self.sequence.setups.get(&self.number);
-        let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));
-        let voxel = voxel
-            .map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
-        let size = voxel.as_ref().map(|voxel| voxel.size);
+        let mut channel = FoundChannel::new(Name::nearest(&self.group), levels);
+        if let Some(described) = self.sequence.setups.get(&self.number) {
+            let voxel = VoxelSize::xyz(&described.voxel, described.unit.as_deref());
+            let place = || "the XML file: voxelSize of the view setup".to_owned();
+            channel = channel.with_voxel(voxel.map(|voxel| voxel.found_in(place)));
+            channel.facts.label.clone_from(&described.name);
+        }
+        let size = channel.facts.voxel_size;
         let (transforms, remark) = self.sequence.transforms(self.number, size);
-        let mut channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
-        channel.facts.label = about.and_then(|setup| setup.name.clone());
-        channel.notices = remark.into_iter().map(Notice::warning).collect();
         channel.transforms = transforms;
+        channel.notices.extend(remark.map(Notice::warning));
         Ok(channel)
     }
 
@@ -141,17 +145,12 @@ impl Setup<'_> {
 
     /// The cells of each time point; time points are numbered from 0 and may be missing.
     fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
-        let last = self
-            .times
-            .last()
-            .map_or(0, |(last, _)| last.saturating_add(1))
-            .max(self.sequence.times);
-        Paths::times(
-            last,
-            present
-                .iter()
-                .map(|(time, group)| (*time, self.path(group, level))),
-        )
+        let in_file = self.times.last();
+        let in_file = in_file.map_or(0, |(last, _)| last.saturating_add(1));
+        let paths = present
+            .iter()
+            .map(|(time, group)| (*time, self.path(group, level)));
+        Paths::times(in_file.max(self.sequence.times), paths)
     }
 
     /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has

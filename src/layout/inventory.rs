@@ -7,6 +7,7 @@
 //! compared literally, so that levels derived from something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::description::ChannelFacts;
 use voltile_base::geometry::{Affine, Transforms};
@@ -119,13 +120,25 @@ impl Inventory {
         }
     }
 
-    /// The inventory of a file; `None` if there is none, or it cannot be parsed, or is of another
-    /// version.
-    pub fn from_file(file: &OpenFile) -> Option<Self> {
-        let text = file.attributes("/")?.text(ATTRIBUTE)?;
-        serde_json::from_str(&text)
-            .ok()
-            .filter(|inventory: &Self| inventory.version == VERSION)
+    /// The inventory of a file, or why it cannot be understood: it is of another version, or
+    /// damaged. `None` if there is none.
+    pub fn from_file(file: &OpenFile) -> Option<Result<Self, String>> {
+        let root = file.attributes("/").filter(|root| root.has(ATTRIBUTE))?;
+        let text = root.text(ATTRIBUTE).unwrap_or_default();
+        Some(Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let json: Value = serde_json::from_str(text)
+            .map_err(|error| format!("its attribute {ATTRIBUTE} is not JSON ({error})"))?;
+        let version = &json["version"];
+        if *version != VERSION {
+            return Err(format!(
+                "its attribute {ATTRIBUTE} is of version {version}, and this voltile reads version {VERSION}"
+            ));
+        }
+        serde_json::from_value(json)
+            .map_err(|error| format!("its attribute {ATTRIBUTE} cannot be read ({error})"))
     }
 
     /// The inventory as JSON.
@@ -145,20 +158,19 @@ impl ChannelRecord {
 
     /// The channel as layouts return it: copied levels and derived ones.
     pub fn found(&self) -> Option<FoundChannel> {
-        let copied = self
-            .levels
-            .iter()
-            .filter(|level| !level.made)
-            .map(|level| self.level(level))
-            .collect();
+        let mut copied = Vec::new();
+        let mut derived = Vec::new();
+        for level in &self.levels {
+            let levels = if level.made {
+                &mut derived
+            } else {
+                &mut copied
+            };
+            levels.push(self.level(level));
+        }
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
-        found.made = self
-            .levels
-            .iter()
-            .filter(|level| level.made)
-            .map(|level| self.level(level))
-            .collect();
+        found.made = derived;
         found.missing = self
             .missing_values
             .iter()
@@ -202,15 +214,13 @@ impl ChannelRecord {
             AxisName::Y,
             AxisName::X,
         ];
-        let held = [
-            (AxisName::T, !self.series),
-            (AxisName::C, self.kind() != Some(Kind::Rgb)),
-        ];
-        let fixed = held
-            .into_iter()
-            .filter(|(_, held)| *held)
-            .map(|(axis, _)| (axis, 0))
-            .collect();
+        let mut fixed = Vec::new();
+        if !self.series {
+            fixed.push((AxisName::T, 0));
+        }
+        if self.kind() != Some(Kind::Rgb) {
+            fixed.push((AxisName::C, 0));
+        }
         let means = (self.dtype == VoxelType::Bool.name()).then_some(VoxelType::Bool);
         View {
             fixed,
@@ -229,6 +239,7 @@ pub fn range_text(window: &Window) -> Option<[String; 2]> {
     }
 }
 
+/// Parses what [`range_text`] writes: `["0", "255"]` is in integers, `["0.0", "1.0"]` is not.
 fn range([lo, hi]: &[String; 2]) -> Option<Window> {
     if let (Ok(lo), Ok(hi)) = (lo.parse(), hi.parse()) {
         return Some(Window::Whole { lo, hi });
@@ -240,13 +251,14 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 }
 
 impl Paths {
-    /// All of them as text, identical whenever the same file is opened.
+    /// All of them as text, identical whenever the same file is opened: `/raw`, or `times /t0/raw
+    /// and others, 9 in all, DIGEST`.
     pub fn in_words(&self) -> String {
         let (kind, all): (&str, Vec<String>) = match self {
             Paths::One(path) => return path.clone(),
             Paths::Frames(path, present) => return format!("{path} at {present:?}"),
             Paths::Times(paths) => {
-                let paths = paths.iter().map(|path| or_none(path.as_ref()));
+                let paths = paths.iter().map(|path| path_or_dash(path.as_ref()));
                 ("times", paths.collect())
             }
             Paths::Parts(parts) => ("parts", parts.iter().map(Part::in_words).collect()),
@@ -259,11 +271,11 @@ impl Paths {
 
 impl Part {
     fn in_words(&self) -> String {
-        format!("{} of {}", self.depth, or_none(self.path.as_ref()))
+        format!("{} of {}", self.depth, path_or_dash(self.path.as_ref()))
     }
 }
 
-fn or_none(path: Option<&String>) -> String {
+fn path_or_dash(path: Option<&String>) -> String {
     path.map_or("-", String::as_str).to_owned()
 }
 

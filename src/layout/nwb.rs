@@ -64,18 +64,16 @@ fn series(about: &About<'_>) -> Option<Marks> {
         _ => return None,
     };
     let is_colour = !is_of_microscope && about.is_colour();
-    let (x_first, y_first) = match about.rank() {
-        3 => ("txy", "tyx"),
-        4 if is_colour => ("txyc", "tyxc"),
-        4 => ("txyz", "tzyx"),
+    let letters = match (about.rank(), is_x_first(about.file)) {
+        (3, true) => "txy",
+        (3, false) => "tyx",
+        (4, true) if is_colour => "txyc",
+        (4, false) if is_colour => "tyxc",
+        (4, true) => "txyz",
+        (4, false) => "tzyx",
         _ => return None,
     };
-    let axes = Axes::new(if is_x_first(about.file) {
-        x_first
-    } else {
-        y_first
-    })
-    .ok()?;
+    let axes = Axes::new(letters).ok()?;
     Some(Marks {
         rank: Some(Rank::Declared),
         label: Some(last_of(about.group()).to_owned()),
@@ -168,16 +166,18 @@ fn image(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// By the rate in hertz, else by the seconds of each frame.
+/// When frames were recorded: by the rate in hertz, else by the seconds of each frame.
 fn timing(about: &About<'_>) -> Option<Timing> {
     let start = about.file.attributes(&about.beside("starting_time"));
     let rate = start.and_then(|start| start.numbers("rate"));
     if let Some([rate]) = rate.as_deref() {
         return Timing::even(1.0 / rate);
     }
-    Timing::of_seconds(&about.file.numbers(&about.beside("timestamps"))?)
+    // A table, because there are many frames: 100,000 in an hour of two-photon microscopy.
+    Timing::of_seconds(&about.file.table(&about.beside("timestamps"))?)
 }
 
+/// The voxel size by the spacing of the imaging plane.
 fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let path = about.beside("imaging_plane/grid_spacing");
     let unit = about

@@ -149,6 +149,62 @@ fn xml_of_more_than_16_mib_beside_big_data_viewers_files_is_not_read_and_told() 
 }
 
 #[test]
+fn xml_beside_big_data_viewers_files_that_is_broken_is_told() {
+    let place = Place::new();
+    let path = place.path("cells.h5");
+    file(&path, big_data_viewer);
+    place.write("cells.xml", &NUCLEI.replace("</ViewSetups>", ""));
+    let found = found(&path);
+    assert_eq!(
+        (names(&found), &found.channels[0].facts.label),
+        (vec!["s00", "s01"], &None)
+    );
+    let [notice] = &found.notices[..] else {
+        panic!("{:?}", found.notices)
+    };
+    assert!(
+        notice.text.starts_with("cells.xml cannot be parsed (")
+            && notice.text.ends_with("are not used"),
+        "{notice:?}"
+    );
+}
+
+#[test]
+fn volumes_whose_inventory_is_of_another_version_or_damaged_are_plain_files_and_told() {
+    let place = Place::new();
+    let path = place.path("volume.h5");
+    for (inventory, said) in [
+        (r#"{"version": 2}"#, "is of version 2, and this voltile"),
+        (r#"{"version": 1}"#, "cannot be read (missing field"),
+        ("{", "is not JSON ("),
+    ] {
+        file(&path, |file| {
+            text(file, "voltile_inventory", inventory);
+            put(file, "image/0", &zeros::<u8>(&[1, 1, 9, 20, 30]));
+        });
+        let found = found(&path);
+        assert_eq!((found.layout, names(&found)), ("plain", vec!["0"]));
+        assert!(
+            found.notices.len() == 1 && found.notices[0].text.contains(said),
+            "{inventory}: {:?}",
+            found.notices
+        );
+    }
+}
+
+#[test]
+fn datasets_without_voxels_whose_name_suggests_labels_are_no_channels() {
+    let place = Place::new();
+    let path = place.path("empty.h5");
+    file(&path, |file| {
+        put(file, "raw", &zeros::<u8>(&[9, 20, 30]));
+        put(file, "a/instances", &zeros::<u32>(&[9, 20, 0]));
+        put(file, "b/instances", &zeros::<u32>(&[0, 20, 30]));
+    });
+    assert_eq!(names(&found(&path)), ["raw"]);
+}
+
+#[test]
 fn big_data_viewer_with_cells_in_partitions() {
     let place = Place::new();
     let path = place.path("cells.h5");
@@ -548,7 +604,7 @@ fn a_table_of_bodies_that_cannot_be_used_is_remarked() {
     assert!(
         stack.notices[0]
             .text
-            .starts_with("its ids are shown as stored, not those of bodies"),
+            .starts_with("its ids are shown as stored, not the ids of bodies"),
         "{stack:?}"
     );
 }

@@ -633,6 +633,22 @@ fn the_axis_of_time_has_the_seconds_of_the_file() {
         let seconds = ndarray::arr1(&[10.0, 11.0, 13.0, 16.0]).into_dyn();
         made::put(file, "acquisition/uneven/timestamps", &seconds);
     });
+    made::file(&place.path("long.nwb"), |file| {
+        made::text(file, "nwb_version", "2.6.0");
+        let group = file.create_group("acquisition/long").unwrap();
+        made::text(&group, "neurodata_type", "TwoPhotonSeries");
+        let data = file.new_dataset_builder().empty::<u8>();
+        let data = data.shape((100_000, 30, 40)).chunk((1, 30, 40));
+        data.create("acquisition/long/data").unwrap();
+        let seconds: Vec<f64> = (0..100_000).map(|frame| f64::from(frame) / 32.0).collect();
+        made::put(
+            file,
+            "acquisition/long/timestamps",
+            &ndarray::arr1(&seconds).into_dyn(),
+        );
+    });
+    let long = &made::only(&place.path("long.nwb")).facts.timing;
+    assert_eq!(long.as_ref().map(|timing| timing.step), Some(1.0 / 32.0));
     let server = place.serve(["ophys.nwb"]);
     let described = server.json("/datasets.json");
     let timing = |number: usize| described["datasets"][0]["channels"][number]["timing"].clone();

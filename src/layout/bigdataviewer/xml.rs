@@ -3,8 +3,8 @@
 //!
 //! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is
 //! `FILE.xml` next to `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5
-//! file. Files that cannot be read or are something else are ignored: nothing in them is required.
-//! Parsing takes many times as much memory as the file is long: one file is parsed, once.
+//! file. Files that cannot be read or describe something else are passed over: nothing in them is
+//! required. Parsing takes many times as much memory as the file is long: one file is parsed, once.
 //!
 //! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to
 //! indices of voxels (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes
@@ -22,11 +22,11 @@ use voltile_hdf5::store::{Location, Store};
 
 /// Larger files are not parsed.
 const MAX_BYTES: u64 = 16 << 20;
-/// Upper bound for the number of time points.
+/// Maximum number of time points.
 const MAX_TIMES: u64 = 1 << 16;
-/// At most this many entries of a folder are checked.
+/// Maximum number of entries of a folder among which the XML file is looked for.
 const MAX_ENTRIES: usize = 1000;
-/// Ratios of lengths that differ by less than this part are equal.
+/// Ratios of lengths are equal if their relative difference is at most this.
 const CLOSE: f64 = 1e-3;
 
 /// The text of an XML file that describes an HDF5 file.
@@ -36,9 +36,10 @@ pub(super) struct XmlText {
     text: String,
 }
 
+/// What an XML file says about an HDF5 file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
-    /// The file's name.
+    /// The name of the XML file.
     pub name: String,
     /// The setups by number.
     pub setups: BTreeMap<u64, ViewSetup>,
@@ -72,56 +73,54 @@ impl Sequence {
     /// if the registration of a view cannot be understood. Identities say nothing: programs write
     /// them for views that were never registered.
     pub fn transforms(&self, setup: u64, voxel: Option<Xyz<f64>>) -> (Transforms, Option<String>) {
-        let mut of_setup = self.registrations.range((setup, 0)..=(setup, u64::MAX));
-        let placed = of_setup
-            .clone()
-            .filter_map(|((_, time), known)| Some((*time, known.as_ref()?.in_unit_of(voxel)?)));
-        let transforms = Transforms::by_time(placed);
-        let is_identity = !transforms.vary()
-            && of_setup
-                .clone()
-                .flat_map(|(_, known)| known)
-                .all(|known| known.whole == Affine::IDENTITY);
-        let broken = of_setup.find(|(_, registration)| registration.is_none());
-        let remark = broken.map(|((_, time), _)| {
+        let mut placed = Vec::new();
+        let mut are_identities = true;
+        let mut first_broken = None;
+        let of_setup = self.registrations.range((setup, 0)..=(setup, u64::MAX));
+        for ((_, time), registration) in of_setup {
+            let Some(registration) = registration else {
+                first_broken.get_or_insert(*time);
+                continue;
+            };
+            are_identities &= registration.whole == Affine::IDENTITY;
+            placed.extend(registration.in_unit_of(voxel).map(|affine| (*time, affine)));
+        }
+        let remark = first_broken.map(|time| {
             format!(
                 "{}: the registration of setup {setup} at time point {time} is left out; ViewTransforms with an affine of 12 \
                  numbers that can be inverted are expected",
                 self.name
             )
         });
-        (
-            if is_identity {
-                Transforms::default()
-            } else {
-                transforms
-            },
-            remark,
-        )
+        let transforms = Transforms::by_time(placed);
+        if are_identities && !transforms.vary() {
+            return (Transforms::default(), remark);
+        }
+        (transforms, remark)
     }
 }
 
 impl XmlText {
     /// The description next to an HDF5 file, if there is one.
     pub fn beside(hdf5: &Location, store: &Store) -> Option<Self> {
-        let hdf5 = match hdf5 {
-            Location::Path(path) => path,
+        match hdf5 {
+            Location::Path(path) => Self::in_folder(path),
             Location::Object(address) => {
                 let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
                 let text = store.text(&own, MAX_BYTES + 1)?;
-                return Some(Self {
-                    name: own.name().to_owned(),
-                    text,
-                })
-                .filter(Self::is_description);
+                let name = own.name().to_owned();
+                Some(Self { name, text }).filter(Self::is_description)
             }
-        };
+        }
+    }
+
+    fn in_folder(hdf5: &Path) -> Option<Self> {
         let own = hdf5.with_extension("xml");
-        let described = Self::read(&own).filter(Self::is_description);
-        described.or_else(|| {
-            let mut others = others(hdf5, &own).filter_map(|xml| Self::read(&xml));
-            others.find(|xml| xml.names(hdf5))
-        })
+        if let Some(described) = Self::read(&own).filter(Self::is_description) {
+            return Some(described);
+        }
+        let mut others = others(hdf5, &own).filter_map(|xml| Self::read(&xml));
+        others.find(|xml| xml.names(hdf5))
     }
 
     /// The beginning of a file, with one byte more than is parsed.
@@ -161,13 +160,21 @@ impl XmlText {
         name.is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
     }
 
-    /// Parses it as far as it can be understood; an error if it is too long.
+    /// Parses it as far as it can be understood; an error if it is too long, or is not well-formed
+    /// XML.
     pub fn parse(&self) -> Result<Sequence, String> {
-        if self.text.len() as u64 > MAX_BYTES {
-            let problem = "is longer than 16 MiB: its names, sizes and registrations are not read";
-            return Err(format!("{} {problem}", self.name));
-        }
-        Ok(sequence(&self.name, &self.text).unwrap_or_default())
+        let problem = if self.text.len() as u64 > MAX_BYTES {
+            "is longer than 16 MiB".to_owned()
+        } else {
+            match Document::parse(&self.text) {
+                Ok(document) => return Ok(sequence(&self.name, &document)),
+                Err(error) => format!("cannot be parsed ({error})"),
+            }
+        };
+        Err(format!(
+            "{} {problem}: its names, sizes, missing views and registrations are not used",
+            self.name
+        ))
     }
 }
 
@@ -214,11 +221,12 @@ fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     found.into_iter()
 }
 
-fn sequence(name: &str, text: &str) -> Option<Sequence> {
-    let document = Document::parse(text).ok()?;
+fn sequence(name: &str, document: &Document<'_>) -> Sequence {
     let root = document.root_element();
-    let sequence = child(root, "SequenceDescription")?;
-    Some(Sequence {
+    let Some(sequence) = child(root, "SequenceDescription") else {
+        return Sequence::default();
+    };
+    Sequence {
         name: name.to_owned(),
         setups: children(child(sequence, "ViewSetups"), "ViewSetup")
             .filter_map(setup)
@@ -232,25 +240,27 @@ fn sequence(name: &str, text: &str) -> Option<Sequence> {
         registrations: children(child(root, "ViewRegistrations"), "ViewRegistration")
             .filter_map(|node| Some((view(node)?, Registration::new(node))))
             .collect(),
-    })
+    }
 }
 
+/// The number of a setup, and its description.
 fn setup(node: Node<'_, '_>) -> Option<(u64, ViewSetup)> {
     let number = number(&text_of(node, "id")?)?;
     let voxel = child(node, "voxelSize");
-    let size = voxel
-        .and_then(|voxel| text_of(voxel, "size"))
-        .unwrap_or_default();
-    let numbers: Result<Vec<f64>, _> = size.split_whitespace().map(str::parse).collect();
-    let unit = voxel.and_then(|voxel| text_of(voxel, "unit"));
-    Some((
-        number,
-        ViewSetup {
-            name: text_of(node, "name"),
-            voxel: numbers.unwrap_or_default(),
-            unit,
-        },
-    ))
+    let size = voxel.and_then(|voxel| text_of(voxel, "size"));
+    let setup = ViewSetup {
+        name: text_of(node, "name"),
+        voxel: reals(&size.unwrap_or_default()).unwrap_or_default(),
+        unit: voxel.and_then(|voxel| text_of(voxel, "unit")),
+    };
+    Some((number, setup))
+}
+
+/// Parses numbers between spaces: "0.5 0.5 2.0".
+fn reals(text: &str) -> Option<Vec<f64>> {
+    text.split_whitespace()
+        .map(|number| number.parse().ok())
+        .collect()
 }
 
 /// The setup and the time point of a view.
@@ -263,36 +273,31 @@ fn view(node: Node<'_, '_>) -> Option<(u64, u64)> {
 
 /// An affine transform: rows of four numbers.
 fn affine(node: Node<'_, '_>) -> Option<Affine> {
-    let numbers: Result<Vec<f64>, _> = text_of(node, "affine")?
-        .split_whitespace()
-        .map(str::parse)
-        .collect();
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers.ok()?[..] else {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = reals(&text_of(node, "affine")?)?[..] else {
         return None;
     };
     Affine::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])
 }
 
+/// Whether the ratios along x, y and z are equal.
 fn are_close(ratios: Xyz<f64>) -> bool {
     ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
 }
 
-/// One more than the last time point of a range, a list, or a pattern: 13 for "0-9, 12".
+/// One more than the last time point of a range, a list, or a pattern: 21 for "0-9, 10-20:2".
 fn times(node: Node<'_, '_>) -> u64 {
-    let last = text_of(node, "last").and_then(|last| number(&last));
-    let listed = node
-        .descendants()
-        .filter_map(|node| own_text(node).filter(|_| node.has_tag_name("id")));
+    let mut ends = Vec::new();
+    ends.extend(text_of(node, "last"));
+    for listed in node.descendants().filter(|node| node.has_tag_name("id")) {
+        ends.extend(own_text(listed));
+    }
     let pattern = text_of(node, "integerpattern").unwrap_or_default();
-    let numbers = pattern
-        .split([',', ' '])
-        .map(|part| part.split(':').next().unwrap_or(part));
-    let ends = numbers.filter_map(|range| number(range.rsplit('-').next().unwrap_or(range)));
-    let all = last
-        .into_iter()
-        .chain(ends)
-        .chain(listed.filter_map(|id| number(&id)));
-    all.max().map_or(0, |last| last.saturating_add(1))
+    for part in pattern.split([',', ' ']) {
+        let range = part.split(':').next().unwrap_or(part);
+        ends.extend(range.rsplit('-').next().map(str::to_owned));
+    }
+    let last = ends.iter().filter_map(|end| number(end)).max();
+    last.map_or(0, |last| last.saturating_add(1))
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn setups_times_and_missing_views_are_read() {
-        let sequence = sequence("cells.xml", XML).unwrap();
+        let sequence = sequence("cells.xml", &Document::parse(XML).unwrap());
         let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
         assert_eq!(
             sequence.setups[&0],
@@ -386,16 +391,35 @@ mod tests {
         assert_eq!(count(""), 0);
     }
 
+    fn parsed(text: &str) -> Result<Sequence, String> {
+        let name = "other.xml".to_owned();
+        XmlText {
+            name,
+            text: text.to_owned(),
+        }
+        .parse()
+    }
+
     #[test]
-    fn other_documents_are_ignored() {
-        for other in [
+    fn other_documents_say_nothing() {
+        for other in ["<OME/>", "<SpimData/>"] {
+            assert_eq!(parsed(other), Ok(Sequence::default()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_xml_is_an_error_that_names_the_file() {
+        for broken in [
             "",
             "no xml",
-            "<OME/>",
-            "<SpimData/>",
+            "<SpimData><SequenceDescription>",
             "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>",
         ] {
-            assert_eq!(sequence("other.xml", other), None, "{other}");
+            let error = parsed(broken).unwrap_err();
+            assert!(
+                error.starts_with("other.xml cannot be parsed ("),
+                "{broken}: {error}"
+            );
         }
     }
 }
