@@ -2,8 +2,9 @@
 //!
 //! A layout recognises a file and says which channels it holds: at which paths, with which axes,
 //! levels, time points, voxel size and names. It opens datasets to inspect them and reads no
-//! voxels, except a few of some integers, to see whether they are labels. Layouts are tried in
-//! order; the plain one accepts every file. The configuration can override everything found.
+//! voxels, except a square of each dataset of integers whose name suggests labels. Layouts are
+//! tried in order; the plain one accepts every file. The configuration can override everything
+//! found.
 //!
 //! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris,
 //! BigDataViewer, …) and find their channels themselves. Others only add attributes to data at any
@@ -70,8 +71,8 @@ pub(in crate::layout) use channel::{
     range, spatial, usual_axes, whole_factor,
 };
 pub(in crate::layout) use contents::Layout;
-pub(crate) use omissions::named;
-pub use plain::Given;
+pub(crate) use omissions::first_of;
+pub use plain::ChannelOverrides;
 
 /// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare
 /// the lists of the README and of `docs/makers.md` with this one.
@@ -135,48 +136,29 @@ pub struct Discovery {
 /// Recognises a file's layout and finds its channels.
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let contents = Contents::new(file, LAYOUTS);
-    let mut found = ("none", "no layout fits".to_owned(), Vec::new());
-    for (name, layout) in LAYOUTS {
-        if let Some(because) = layout.recognise(name, &contents) {
-            let channels = match layout.channels(&contents)? {
-                Some(channels) => channels,
-                None => plain::channels(&contents, |volume| {
-                    !layout.is_exclusive() || volume.marked_by(name).is_some()
-                })?,
-            };
-            found = (*name, because, channels);
-            break;
+    let ((name, layout), because) = recognised(&contents);
+    let mut channels = match layout.channels(&contents)? {
+        Some(channels) => channels,
+        None => plain::channels(&contents, |volume| {
+            !layout.is_exclusive() || volume.marked_by(name).is_some()
+        })?,
+    };
+    nexus::mark_default(&contents, &mut channels);
+    for channel in &mut channels {
+        if channel.facts.voxel_size.is_some() && channel.facts.voxel_size_from.is_none() {
+            channel.facts.voxel_size_from = Some(format!("the metadata of {name}"));
         }
     }
-    let (layout, because, mut channels) = found;
-    nexus::mark_default(&contents, &mut channels);
-    for channel in channels
-        .iter_mut()
-        .filter(|channel| channel.facts.voxel_size.is_some())
-    {
-        channel
-            .facts
-            .voxel_size_from
-            .get_or_insert_with(|| format!("the metadata of {layout}"));
-    }
-    // Tables are the data if there is nothing more likely, and else the channels beside the data.
-    let likeliest = channels
-        .iter()
-        .map(|channel| channel.rank)
-        .min()
-        .unwrap_or_default();
-    let beside = channels
-        .extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary))
-        .collect();
+    let beside = take_beside(&mut channels);
     omissions::note_links(&contents);
     omissions::note_hidden(&contents);
     let lost = omissions::explanation(
         contents.unopened(),
-        contents.set_aside(),
+        contents.unlisted(),
         contents.unfollowed(),
     );
     Ok(Discovery {
-        layout,
+        layout: name,
         because,
         channels,
         beside,
@@ -185,12 +167,32 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     })
 }
 
+/// The first layout that recognises a file, and why. The plain one recognises every file.
+fn recognised(contents: &Contents<'_>) -> (NamedLayout, String) {
+    for (name, layout) in LAYOUTS {
+        if let Some(because) = layout.recognise(name, contents) {
+            return ((*name, *layout), because);
+        }
+    }
+    (("plain", &plain::Plain), "no layout fits".to_owned())
+}
+
+/// Takes the channels that lie beside the data out of a list. Tables are the data if there is
+/// nothing more likely.
+fn take_beside(channels: &mut Vec<FoundChannel>) -> Vec<FoundChannel> {
+    let likeliest = channels.iter().map(|channel| channel.rank).min();
+    let last_of_data = likeliest.unwrap_or_default().max(Rank::Ordinary);
+    channels
+        .extract_if(.., |channel| channel.rank > last_of_data)
+        .collect()
+}
+
 /// The channel of the dataset at `path`; `given` overrides what is detected.
 pub fn channel_at(
     file: &OpenFile,
     path: &str,
     name: Name,
-    given: &Given,
+    given: &ChannelOverrides,
 ) -> Result<FoundChannel, OpenError> {
     Ok(plain::channel_of(
         Contents::new(file, LAYOUTS).candidate(path)?,

@@ -18,7 +18,7 @@ use voltile_hdf5::volume::{
 };
 
 use super::stored::{LevelSource, StoredLevel};
-use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
+use crate::layout::{FoundChannel, FoundLevel, Part, Paths, first_of};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual)
 /// that they refer to.
@@ -134,8 +134,8 @@ fn undecodable(level: &StoredLevel) -> impl Iterator<Item = Notice> {
 /// Notices about the missing files of a level.
 fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<Item = Notice> {
     let path = level.paths.first().unwrap_or_default();
-    let raw = named(missing.raw.iter().map(|raw| raw.display().to_string()));
-    let sources = named(missing.sources.iter().cloned());
+    let raw = first_of(missing.raw.iter().map(|raw| raw.display().to_string()));
+    let sources = first_of(missing.sources.iter().cloned());
     let all = [
         (
             "raw files are missing, and tiles of what they hold are errors",

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
-use crate::layout::{self, FoundChannel, Given, Rank};
+use crate::layout::{self, ChannelOverrides, FoundChannel, Rank};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
@@ -746,7 +746,7 @@ impl DatasetOpening<'_> {
     fn note_hidden(&mut self, hidden: &[FoundChannel]) {
         let pictures = hidden.iter().filter(|channel| channel.has_pictures);
         let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
-        let hidden = layout::named(paths.map(str::to_owned));
+        let hidden = layout::first_of(paths.map(str::to_owned));
         if !hidden.is_empty() {
             self.notices.push(Notice::info(format!(
                 "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
@@ -789,7 +789,7 @@ impl DatasetOpening<'_> {
         file: &OpenFile,
     ) -> Option<Channel> {
         let levels = given.levels.iter();
-        let known = Given {
+        let known = ChannelOverrides {
             axes: given.axes.clone(),
             fixed: given.index.clone().into_iter().collect(),
             kind: given.kind,

@@ -45,6 +45,7 @@ pub(super) fn axis_named(word: &str) -> Option<AxisName> {
     letter(end.strip_suffix("dim").unwrap_or(end))
 }
 
+/// The axis of a word in lower case: a usual word, or a letter (`x`, `xdim`).
 fn usual(word: &str) -> Option<AxisName> {
     match word {
         "time" | "times" | "frame" | "frames" | "timepoint" | "month" | "months" | "date" => {
@@ -64,16 +65,18 @@ fn usual(word: &str) -> Option<AxisName> {
     }
 }
 
+/// The axis of a word of one letter.
 fn letter(word: &str) -> Option<AxisName> {
     let mut letters = word.chars();
     let first = letters.next().and_then(AxisName::from_letter);
     first.filter(|_| letters.next().is_none())
 }
 
-/// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is
-/// taken for z, else for channels if there are few of them, else for time. If two axes are unknown
-/// and no known one is x or y, they are y, x: rows and columns have many names, as in (scan line,
-/// pixel, band).
+/// The axes with these names, if all are known. If x and y are known, one other axis may be
+/// unknown: it is taken for z, else for channels if there are few of them, else for time. With 3
+/// positions along the unknown axis, (?, z, y, x) is czyx. If two of several axes are unknown and
+/// neither x nor y is known, they are y and x: rows and columns have many names, as in (scan line,
+/// pixel, band), which is yxc.
 pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
     let mut names = names.to_vec();
     let unknown: Vec<usize> = (0..names.len())
@@ -85,20 +88,17 @@ pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axe
             let few = shape
                 .get(place)
                 .is_some_and(|extent| *extent <= MAX_CHANNELS);
-            let rest = if few {
-                [AxisName::C, AxisName::T]
+            let in_order = if few {
+                [AxisName::Z, AxisName::C, AxisName::T]
             } else {
-                [AxisName::T, AxisName::C]
+                [AxisName::Z, AxisName::T, AxisName::C]
             };
-            names[place] = std::iter::once(AxisName::Z)
-                .chain(rest)
-                .find(|axis| !is_known(&names, *axis));
+            names[place] = in_order.into_iter().find(|axis| !is_known(&names, *axis));
         }
         [y, x]
             if names.len() > 2
-                && ![AxisName::X, AxisName::Y]
-                    .iter()
-                    .any(|axis| is_known(&names, *axis)) =>
+                && !is_known(&names, AxisName::X)
+                && !is_known(&names, AxisName::Y) =>
         {
             names[y] = Some(AxisName::Y);
             names[x] = Some(AxisName::X);

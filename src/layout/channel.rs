@@ -133,11 +133,11 @@ impl FoundLevel {
 pub enum Paths {
     /// One dataset.
     One(String),
-    /// One for each time point; `None` where it is missing.
+    /// One dataset for each time point; `None` where it is missing.
     Times(Vec<Option<String>>),
-    /// Several that follow each other along z.
+    /// Several datasets that follow each other along z.
     Parts(Vec<Part>),
-    /// One dataset with an axis t along which time points may be missing; whether each is present.
+    /// One dataset with an axis t, and whether each of its time points is present.
     Frames(String, Vec<bool>),
 }
 
@@ -157,17 +157,12 @@ impl Paths {
     }
 
     /// All paths, in order.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
-        let (one, times, parts) = match self {
-            Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..], &[][..]),
-            Paths::Times(paths) => (None, paths.as_slice(), &[][..]),
-            Paths::Parts(parts) => (None, &[][..], parts.as_slice()),
-        };
-        let parts = parts.iter().filter_map(|part| part.path.as_ref());
-        one.into_iter()
-            .chain(times.iter().flatten())
-            .chain(parts)
-            .map(String::as_str)
+    pub fn all(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match self {
+            Paths::One(path) | Paths::Frames(path, _) => Box::new(std::iter::once(path.as_str())),
+            Paths::Times(paths) => Box::new(paths.iter().flatten().map(String::as_str)),
+            Paths::Parts(parts) => Box::new(parts.iter().filter_map(|part| part.path.as_deref())),
+        }
     }
 
     /// At least `count` time points, each path at its index; empty if there are no paths.
@@ -213,18 +208,14 @@ impl VoxelSize {
     /// A size along each axis; `None` unless all are positive and finite.
     pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
         let is_usable = size.map(|edge| edge.is_finite() && edge > 0.0) == Xyz::all(true);
-        let unit = unit
-            .map(str::trim)
-            .filter(|unit| !unit.is_empty())
-            .map(units::usual);
         is_usable.then_some(Self {
             size,
-            unit,
+            unit: unit.and_then(usual_unit),
             from: None,
         })
     }
 
-    /// The same size, found in a place; the place is kept if it is known already.
+    /// The same size, found in `place`, unless it is known already where it was found.
     pub(super) fn found_in(self, place: impl FnOnce() -> String) -> Self {
         Self {
             from: self.from.or_else(|| Some(place())),
@@ -232,13 +223,14 @@ impl VoxelSize {
         }
     }
 
-    /// The same size along other axes of the same dataset, whose names differ; `None` if an axis of
-    /// space had another meaning.
-    pub(super) fn along(self, own: &Axes, others: &Axes) -> Option<Self> {
+    /// The same size if the axes of the dataset, so far named `before`, are named `axes`: a size
+    /// along the first of `zyx` is one along x if they are `xyz`. `None` if an axis of space was
+    /// not one before.
+    pub(super) fn along(self, axes: &Axes, before: &Axes) -> Option<Self> {
         let mut size = Xyz::all(1.0);
-        for (axis, other) in own.iter().zip(others.iter()) {
+        for (axis, axis_before) in axes.iter().zip(before.iter()) {
             if let Some(axis) = in_space(axis) {
-                size[axis] = self.size[in_space(other)?];
+                size[axis] = self.size[in_space(axis_before)?];
             }
         }
         Some(Self { size, ..self })
@@ -255,6 +247,18 @@ impl VoxelSize {
         let [x, y, z] = *numbers else { return None };
         Self::new(Xyz::new(x, y, z), unit)
     }
+}
+
+/// The usual name of a unit, without spaces around it: `µm` for `um`. `None` if it is empty.
+pub(super) fn usual_unit(unit: &str) -> Option<String> {
+    let unit = unit.trim();
+    (!unit.is_empty()).then(|| units::usual(unit))
+}
+
+/// A position from numbers in x, y, z order.
+pub(super) fn position(numbers: &[f64]) -> Option<Xyz<f64>> {
+    let [x, y, z] = *numbers else { return None };
+    Some(Xyz::new(x, y, z))
 }
 
 /// The number after a prefix, of ASCII digits only: 12 after `TimePoint ` in `TimePoint 12`.
@@ -317,6 +321,7 @@ pub(super) fn last_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// The axis of space with this name; `None` for time and channels.
 fn in_space(axis: AxisName) -> Option<Axis> {
     match axis {
         AxisName::X => Some(Axis::X),

@@ -19,9 +19,9 @@ use voltile_hdf5::volume::hdf5::{
 use super::channel::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
 
-/// At most this many datasets are inspected.
+/// Maximum number of datasets that are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
-/// At most this many soft links to a dataset are followed to what describes it there.
+/// Maximum number of soft links to a dataset whose groups are read for its marks.
 const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
@@ -71,15 +71,17 @@ pub(super) struct Contents<'a> {
 /// The result of the walk over all datasets.
 struct Search {
     volumes: Vec<Candidate>,
+    /// The reasons why objects could not be opened or listed.
     unopened: Vec<String>,
-    aside: Vec<Aside>,
+    unlisted: Vec<UnlistedDataset>,
     unfollowed: Vec<UnfollowedLink>,
+    /// Each soft link to a dataset, and the path by which the dataset was found.
     aliases: Vec<(String, String)>,
 }
 
 /// A dataset that is never a channel.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct UnlistedDataset {
     /// Whether it may hold pictures, which lists and tables do not.
     pub may_be_pictures: bool,
     /// The number of its elements.
@@ -89,11 +91,13 @@ pub(super) struct Aside {
     pub why: String,
 }
 
-/// A dataset as layouts see it.
+/// What a file says about one dataset: layouts read their marks from it.
 pub(super) struct About<'a> {
     pub file: &'a OpenFile,
+    /// The path of the dataset, or of a soft link to it.
     pub path: &'a str,
     pub dataset: &'a StoredDataset,
+    /// The dataset's own attributes.
     pub attributes: Attributes,
     /// Read once for all layouts.
     group_attributes: OnceCell<Option<Attributes>>,
@@ -162,20 +166,21 @@ impl<'a> Contents<'a> {
     }
 
     /// The datasets that are never channels; nothing if there was no search.
-    pub fn set_aside(&self) -> &[Aside] {
-        self.searched().map_or(&[], |search| &search.aside)
+    pub fn unlisted(&self) -> &[UnlistedDataset] {
+        self.searched().map_or(&[], |search| &search.unlisted)
     }
 
-    /// The path by which a dataset was found, to which a soft link leads; the path itself if it is
-    /// none, or if there was no search.
+    /// The path by which the dataset was found to which the soft link at `path` leads; `path`
+    /// itself if no soft link is there, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
-        let aliases = self
-            .searched()
-            .map_or(&[][..], |search| &search.aliases[..]);
-        aliases
-            .iter()
-            .find(|(alias, _)| alias == path)
-            .map_or(path, |(_, target)| target)
+        let Some(search) = self.searched() else {
+            return path;
+        };
+        let mut aliases = search.aliases.iter();
+        match aliases.find(|(alias, _)| alias == path) {
+            Some((_, target)) => target,
+            None => path,
+        }
     }
 
     /// The results of the search; `None` if there was none, or if it failed.
@@ -191,27 +196,17 @@ impl<'a> Contents<'a> {
     pub fn candidate(&self, path: &str) -> Result<Candidate, OpenError> {
         let dataset = self.file.dataset(path)?;
         let about = About::new(self.file, path, &dataset);
-        let shape = dataset.shape.clone();
-        let voxel = dataset.stored.voxel;
-        let meaning = dataset.stored.meaning;
-        // PyTables writes booleans as bitfields of eight bits, and nothing else as bitfields.
-        let class = about.attributes.text("CLASS").unwrap_or_default();
-        let is_of_pytables = class.ends_with("ARRAY") && about.attributes.has("VERSION");
-        let is_bool = is_of_pytables && meaning == ElementMeaning::Bits && voxel == VoxelType::U8;
-        let is_virtual = dataset.storage == Storage::Virtual;
-        let marks = Marks {
-            means: is_bool.then_some(VoxelType::Bool),
-            ..Marks::default()
-        };
-        let marked_by = Vec::new();
         let mut candidate = Candidate {
             path: path.to_owned(),
-            shape,
-            voxel,
-            meaning,
-            marks,
-            is_virtual,
-            marked_by,
+            shape: dataset.shape.clone(),
+            voxel: dataset.stored.voxel,
+            meaning: dataset.stored.meaning,
+            marks: Marks {
+                means: about.is_bool_of_pytables().then_some(VoxelType::Bool),
+                ..Marks::default()
+            },
+            is_virtual: dataset.storage == Storage::Virtual,
+            marked_by: Vec::new(),
         };
         for layout in self.layouts {
             candidate.add_marks(*layout, &about);
@@ -271,9 +266,27 @@ impl<'a> About<'a> {
     pub fn is_integer(&self) -> bool {
         self.dataset.stored.voxel.is_integer()
     }
+
+    /// Whether its last axis can hold red, green, blue and perhaps opacity as bytes.
+    pub fn is_colour(&self) -> bool {
+        self.dataset.stored.voxel == VoxelType::U8
+            && matches!(self.dataset.shape.last(), Some(3 | 4))
+    }
+
+    /// Whether it holds booleans of PyTables, which writes them as bitfields of eight bits, and
+    /// nothing else as bitfields.
+    fn is_bool_of_pytables(&self) -> bool {
+        let class = self.attributes.text("CLASS").unwrap_or_default();
+        let stored = &self.dataset.stored;
+        class.ends_with("ARRAY")
+            && self.attributes.has("VERSION")
+            && stored.meaning == ElementMeaning::Bits
+            && stored.voxel == VoxelType::U8
+    }
 }
 
 impl Candidate {
+    /// Adds the marks of one layout; marks of layouts before it take precedence.
     fn add_marks(&mut self, (name, layout): NamedLayout, about: &About<'_>) {
         let Some(mut found) = layout.marks(about) else {
             return;
@@ -283,10 +296,11 @@ impl Candidate {
         found.voxel = found
             .voxel
             .map(|voxel| voxel.found_in(|| format!("{}, as {name} describes it", about.path)));
-        if let (Some(own), Some(others)) = (&self.marks.axes, &found.axes)
-            && own != others
+        // An earlier layout may have named the axes otherwise: its names are in force.
+        if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
+            && axes != other_axes
         {
-            found.voxel = found.voxel.and_then(|voxel| voxel.along(own, others));
+            found.voxel = found.voxel.and_then(|voxel| voxel.along(axes, other_axes));
             found.origin = None;
             found.directions = None;
         }
@@ -305,13 +319,16 @@ impl Candidate {
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
 
-    /// Adds what the group of a soft link to it says: the data of NeXus is often only linked to
-    /// where it is described.
-    fn add_marks_of_link(&mut self, &Contents { file, layouts, .. }: &Contents<'_>, link: &str) {
-        if let Ok(dataset) = file.dataset(link) {
-            let about = About::new(file, link, &dataset);
-            for layout in layouts.iter().filter(|(_, layout)| layout.marks_links()) {
-                self.add_marks(*layout, &about);
+    /// Adds what the group of a soft link to it says: in NeXus, the group that describes data
+    /// often holds only a link to the dataset.
+    fn add_marks_of_link(&mut self, contents: &Contents<'_>, link: &str) {
+        let Ok(dataset) = contents.file.dataset(link) else {
+            return;
+        };
+        let about = About::new(contents.file, link, &dataset);
+        for (name, layout) in contents.layouts {
+            if layout.marks_links() {
+                self.add_marks((*name, *layout), &about);
             }
         }
     }
@@ -327,18 +344,23 @@ impl Candidate {
     /// Says what the dataset is if it is never a channel, as in "it is a list"; `None` if it may be
     /// one.
     fn aside(&self) -> Option<&'static str> {
-        let size = self.size();
-        match self.marks.aside {
-            None if self.shape.contains(&0) => Some("an array without elements"),
-            None if (size.x, size.y) == (1, 1) => {
-                Some("an array whose pictures would have a single voxel")
-            }
-            None if self.shape.iter().filter(|extent| **extent > 1).count() < 2 => Some("a list"),
-            None if self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path) => {
-                Some("a thumbnail, by its name")
-            }
-            aside => aside,
+        if self.marks.aside.is_some() {
+            return self.marks.aside;
         }
+        if self.shape.contains(&0) {
+            return Some("an array without elements");
+        }
+        let size = self.size();
+        if (size.x, size.y) == (1, 1) {
+            return Some("an array whose pictures would have a single voxel");
+        }
+        if self.shape.iter().filter(|extent| **extent > 1).count() < 2 {
+            return Some("a list");
+        }
+        if self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path) {
+            return Some("a thumbnail, by its name");
+        }
+        None
     }
 }
 
@@ -354,28 +376,25 @@ impl Search {
         for (link, path) in &aliases {
             links.entry(path).or_default().push(link);
         }
-        datasets.sort_by(|a, b| {
-            let by_place = (is_in_a_cell(a), depth(a)).cmp(&(is_in_a_cell(b), depth(b)));
-            by_place.then_with(|| natural(a, b))
-        });
         datasets.retain(|path| !is_internal(path));
+        // A stable sort: datasets of one depth stay in the order of their paths.
+        datasets.sort_by(|a, b| natural(a, b));
+        datasets.sort_by_key(|path| (is_in_a_cell(path), depth(path)));
         let count = datasets.len();
         let mut search = Self {
             volumes: Vec::new(),
             unopened: left_out,
-            aside: Vec::new(),
+            unlisted: Vec::new(),
             unfollowed,
             aliases: Vec::new(),
         };
         for (place, path) in datasets.iter().enumerate() {
-            let has_others = search
-                .volumes
-                .first()
-                .is_some_and(|first| !is_in_a_cell(&first.path));
-            if has_others && is_in_a_cell(path) {
-                let others = count - place;
+            let first = search.volumes.first();
+            let has_volumes_outside = first.is_some_and(|first| !is_in_a_cell(&first.path));
+            if has_volumes_outside && is_in_a_cell(path) {
+                let left = count - place;
                 contents.note(Notice::info(format!(
-                    "{others} datasets in its cell arrays and structures (#refs#) are not listed"
+                    "{left} datasets in its cell arrays and structures (#refs#) are not listed"
                 )));
                 break;
             }
@@ -404,7 +423,7 @@ impl Search {
                 }
                 match candidate.aside() {
                     None => self.volumes.push(candidate),
-                    Some(what) => self.aside.push(Aside {
+                    Some(what) => self.unlisted.push(UnlistedDataset {
                         may_be_pictures: false,
                         elements: candidate.shape.iter().product(),
                         path: path.to_owned(),
@@ -418,7 +437,7 @@ impl Search {
                 what: why,
                 may_be_pictures,
                 ..
-            }) => self.aside.push(Aside {
+            }) => self.unlisted.push(UnlistedDataset {
                 may_be_pictures,
                 elements,
                 path,
@@ -455,8 +474,8 @@ fn is_internal(path: &str) -> bool {
     })
 }
 
-/// Whether a path leads to what is in cell arrays of MATLAB, which may be of any number, and is
-/// used if there is nothing else.
+/// Whether a path lies in `#refs#`, where MATLAB keeps the contents of cell arrays. There may be
+/// any number of them, and they are channels only if there is no other volume.
 fn is_in_a_cell(path: &str) -> bool {
     path.starts_with("/#refs#/")
 }

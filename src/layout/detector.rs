@@ -3,9 +3,9 @@
 //! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`,
 //! … (DECTRIS, "EIGER HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The
 //! parts follow each other along their first axis; the last one may be shorter. A part that is
-//! missing is a gap as long as the other parts. The other datasets of the master are further
-//! channels, such as the flat field and the pixel mask, which has a label for each kind of bad
-//! pixel. A virtual dataset over the same frames is left out, or shown instead if parts are missing.
+//! missing is a gap as long as a full part: `data_000001` and `data_000003` of 100 frames each are
+//! a stack of 300. The other datasets of the master, such as the flat field and the pixel mask, are
+//! further channels; the mask has a label for each kind of bad pixel. A virtual dataset over the same frames is left out, or shown instead if parts are missing.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
 //! that NeXus or DECTRIS define for detector data.
@@ -21,7 +21,7 @@ use voltile_hdf5::volume::hdf5::{OpenFile, UnfollowedLink, View};
 
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
-use super::omissions::named;
+use super::omissions::first_of;
 use super::{
     FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
     number_after,
@@ -29,8 +29,8 @@ use super::{
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;
-/// How many numbers there may be for each part that exists.
-const GAPS: u64 = 16;
+/// Maximum length of a stack in parts, missing ones included, for each part that exists.
+const MAX_SPREAD: u64 = 16;
 /// DECTRIS: the value of bad pixels in 32-bit data.
 const BAD_PIXEL: i128 = u32::MAX as i128;
 
@@ -51,7 +51,7 @@ impl Layout for Detector {
 
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
-        let Joined { stacks, .. } = joined(contents, &volumes);
+        let DetectorStacks { stacks, .. } = stacks(contents, &volumes);
         let stack = stacks.first()?;
         Some(format!(
             "{} is in numbered parts, the first of which is {}",
@@ -62,14 +62,14 @@ impl Layout for Detector {
 
 /// The stacks among the volumes of a file.
 #[derive(Default)]
-pub(super) struct Joined<'a> {
+pub(super) struct DetectorStacks<'a> {
     pub stacks: Vec<Stack<'a>>,
     /// The paths of the volumes that are not channels of their own: parts, and virtual datasets
     /// over all parts of a stack.
     pub taken: HashSet<&'a str>,
 }
 
-/// The parts of one detector.
+/// The parts of one detector, in the order of their numbers.
 pub(super) struct Stack<'a> {
     /// The first part that exists.
     first: &'a Candidate,
@@ -109,8 +109,11 @@ impl Stack<'_> {
 }
 
 /// Joins the numbered parts of detectors.
-pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) -> Joined<'a> {
-    let mut joined = Joined::default();
+pub(super) fn stacks<'a>(
+    contents: &'a Contents<'_>,
+    volumes: &[&'a Candidate],
+) -> DetectorStacks<'a> {
+    let mut found = DetectorStacks::default();
     for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
         let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else {
             continue;
@@ -118,17 +121,19 @@ pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) 
         if !holds_detector_data(contents.file, group) {
             continue;
         }
-        joined.taken.extend(own);
-        match volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
-            // Its parts are decoded in parallel and without the library, which may lack their
-            // filter.
-            Some(whole) if stack.is_complete => drop(joined.taken.insert(&whole.path)),
-            Some(_) => continue,
-            None => {}
+        found.taken.extend(own);
+        if let Some(whole) = volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
+            if !stack.is_complete {
+                // The virtual dataset is shown instead of the stack.
+                continue;
+            }
+            // The stack is shown instead of the virtual dataset: parts are decoded in parallel, and
+            // without libhdf5, which may lack their filter.
+            found.taken.insert(&whole.path);
         }
-        joined.stacks.push(stack);
+        found.stacks.push(stack);
     }
-    joined
+    found
 }
 
 /// A numbered dataset, or a link to one that could not be followed.
@@ -138,20 +143,19 @@ enum Numbered<'a> {
     Missing(&'a UnfollowedLink),
 }
 
-/// Numbered datasets and links of one group, by the name before the number.
-type Runs<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
+/// Numbered datasets and links, by their group and the name before the number.
+type NumberedRuns<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
 
-fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Runs<'a> {
-    let mut runs = Runs::new();
+fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> NumberedRuns<'a> {
+    let mut runs = NumberedRuns::new();
     let datasets = volumes
         .iter()
         .map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
+    let links = missing
+        .iter()
+        .map(|link| (link.path.as_str(), Numbered::Missing(link)));
     // Where several names have the same number, the first dataset has it.
-    for (path, numbered) in datasets.chain(
-        missing
-            .iter()
-            .map(|link| (link.path.as_str(), Numbered::Missing(link))),
-    ) {
+    for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
             runs.entry((group_of(path), prefix))
                 .or_default()
@@ -182,22 +186,26 @@ fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     class.is_some_and(|class| class == "NXdetector")
 }
 
-/// The stack of the parts whose frames are like the frames of most parts, and their paths; `None`
-/// if there are none.
+/// The stack of the parts whose frames have the format of most parts, and the paths of these parts;
+/// `None` if there are none.
 fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
-    let typical = typical(run.values())?;
-    let first = run.iter().find(|(_, numbered)| match numbered {
-        Numbered::Dataset(volume) => frames(volume) == Some(typical),
-        Numbered::Missing(_) => true,
-    });
-    let start = *first?.0;
+    let typical = typical_format(run.values())?;
+    let mut full = 0;
+    let mut start = None;
+    for (number, numbered) in run {
+        match numbered {
+            Numbered::Dataset(volume) if frame_format(volume) == Some(typical) => {
+                full = full.max(volume.shape[0]);
+            }
+            Numbered::Dataset(_) => continue,
+            Numbered::Missing(_) => {}
+        }
+        start.get_or_insert(*number);
+    }
+    let start = start?;
     // A dataset with a far larger number than the rest is not a part.
-    let furthest = MAX_NUMBERED.min(GAPS * run.len() as u64);
-    let full = run
-        .values()
-        .filter_map(|numbered| depth(numbered, typical))
-        .max()?;
-    let mut joining = Joining::new(full, start);
+    let furthest = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
+    let mut builder = StackBuilder::new(full, start);
     let mut own = Vec::new();
     let mut others = Vec::new();
     for (number, numbered) in run {
@@ -205,103 +213,91 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
             .checked_sub(start)
             .is_some_and(|distance| distance < furthest);
         match numbered {
-            Numbered::Missing(link) if is_near => joining.add_missing(*number, link),
+            Numbered::Missing(link) if is_near => builder.add_missing(*number, link),
             Numbered::Missing(_) => {}
-            Numbered::Dataset(volume) if is_near && frames(volume) == Some(typical) => {
-                joining.add(*number, volume);
+            Numbered::Dataset(volume) if is_near && frame_format(volume) == Some(typical) => {
+                builder.add(*number, volume);
                 own.push(volume.path.as_str());
             }
             Numbered::Dataset(volume) => others.push(last_of(&volume.path).to_owned()),
         }
     }
-    let notices = joining.notices(path, others);
-    let Joining {
-        parts,
-        first,
-        is_complete,
-        ..
-    } = joining;
+    let notices = builder.notices(path, others);
     let stack = Stack {
-        first: first?,
-        parts,
-        is_complete,
+        first: builder.first?,
+        parts: builder.parts,
+        is_complete: builder.is_complete,
         named_by: path.to_owned(),
         notices,
     };
     is_possible(&stack).then_some((stack, own))
 }
 
-/// The type, the rows and the columns of a detector's frames; `None` if a dataset holds no frames.
-fn frames(volume: &Candidate) -> Option<(VoxelType, u64, u64)> {
+/// The type and the size of a detector's frames.
+#[derive(Clone, Copy, PartialEq)]
+struct FrameFormat {
+    voxel: VoxelType,
+    rows: u64,
+    columns: u64,
+}
+
+/// The format of the frames of a dataset; `None` if it holds no frames.
+fn frame_format(volume: &Candidate) -> Option<FrameFormat> {
     let [_, rows, columns] = *volume.shape else {
         return None;
     };
     let axes = volume.marks.axes.as_ref();
     let may_begin_with_z = axes.is_none_or(|axes| axes.position(AxisName::Z) == Some(0));
-    may_begin_with_z.then_some((volume.voxel, rows, columns))
+    may_begin_with_z.then_some(FrameFormat {
+        voxel: volume.voxel,
+        rows,
+        columns,
+    })
 }
 
-/// The type and size of the frames of most parts; if two are equally frequent, the one of the part
-/// with the smallest number.
-fn typical<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<(VoxelType, u64, u64)> {
-    let mut counts: Vec<((VoxelType, u64, u64), usize)> = Vec::new();
+/// The format of the frames of most parts; if two are equally frequent, the one of the part with
+/// the smallest number.
+fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat> {
+    let mut counts: Vec<(FrameFormat, usize)> = Vec::new();
     for numbered in run {
         let Numbered::Dataset(volume) = numbered else {
             continue;
         };
-        let Some(found) = frames(volume) else {
+        let Some(found) = frame_format(volume) else {
             continue;
         };
-        match counts.iter_mut().find(|(frames, _)| *frames == found) {
+        match counts.iter_mut().find(|(format, _)| *format == found) {
             Some((_, count)) => *count += 1,
             None => counts.push((found, 1)),
         }
     }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts
-        .into_iter()
-        .find(|(_, count)| *count == most)
-        .map(|(frames, _)| frames)
-}
-
-/// The number of frames of a part; `None` if it is missing, or its frames are not typical.
-fn depth(numbered: &Numbered<'_>, typical: (VoxelType, u64, u64)) -> Option<u64> {
-    match numbered {
-        Numbered::Dataset(volume) if frames(volume) == Some(typical) => {
-            volume.shape.first().copied()
-        }
-        _ => None,
-    }
+    // Reversed, because the last of several maxima is taken.
+    let (format, _) = counts.into_iter().rev().max_by_key(|(_, count)| *count)?;
+    Some(format)
 }
 
 /// Whether a stack has less than 2^63 bytes, as every dataset must.
 fn is_possible(stack: &Stack<'_>) -> bool {
-    let slice = stack
-        .first
-        .shape
-        .iter()
-        .skip(1)
-        .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
-    let slices = stack
-        .parts
-        .iter()
-        .try_fold(0u64, |slices, part| slices.checked_add(part.depth));
-    let bytes = slice
-        .zip(slices)
-        .and_then(|(slice, slices)| slice.checked_mul(slices));
-    bytes.is_some_and(|bytes| bytes <= i64::MAX as u64)
+    let frame = stack.first.shape.iter().skip(1);
+    let frames = stack.parts.iter();
+    // Saturating: no longer possible then.
+    let frame_bytes = frame.fold(8u64, |bytes, extent| bytes.saturating_mul(*extent));
+    let frames = frames.fold(0u64, |frames, part| frames.saturating_add(part.depth));
+    frame_bytes.saturating_mul(frames) <= i64::MAX as u64
 }
 
 /// Whether a virtual dataset in the same group has all the frames of a stack.
 fn shows_all_of(stack: &Stack<'_>, volume: &Candidate) -> bool {
-    let slices: u64 = stack.parts.iter().map(|part| part.depth).sum();
-    let is_equal = (volume.voxel, volume.shape.first(), volume.shape.get(1..))
-        == (stack.first.voxel, Some(&slices), stack.first.shape.get(1..));
-    volume.is_virtual && is_equal && group_of(&volume.path) == group_of(&stack.named_by)
+    let frames: u64 = stack.parts.iter().map(|part| part.depth).sum();
+    volume.is_virtual
+        && group_of(&volume.path) == group_of(&stack.named_by)
+        && volume.voxel == stack.first.voxel
+        && volume.shape.first() == Some(&frames)
+        && volume.shape.get(1..) == stack.first.shape.get(1..)
 }
 
-/// A stack while its parts are joined.
-struct Joining<'a> {
+/// A stack while its parts are joined, in the order of their numbers.
+struct StackBuilder<'a> {
     /// The number of frames of a full part.
     full: u64,
     /// The number that comes next.
@@ -313,7 +309,7 @@ struct Joining<'a> {
     gaps: Vec<(u64, u64)>,
 }
 
-impl<'a> Joining<'a> {
+impl<'a> StackBuilder<'a> {
     fn new(full: u64, next: u64) -> Self {
         Self {
             full,
@@ -336,9 +332,10 @@ impl<'a> Joining<'a> {
         self.next = number.saturating_add(1);
     }
 
-    /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file
-    /// exists and cannot be opened, reading the part is an error. Its path is kept, so that the
-    /// file is noticed when it appears.
+    /// Adds a part whose link was not followed. If the link must not be followed, the part is a gap
+    /// without a path. Otherwise its path is kept, so that the file is noticed when it appears;
+    /// until then the part is a gap, or, if the file exists and cannot be opened, reading it is an
+    /// error.
     fn add_missing(&mut self, number: u64, link: &UnfollowedLink) {
         self.is_complete = false;
         self.skip_to(number);
@@ -380,24 +377,25 @@ impl<'a> Joining<'a> {
     /// The notices about the stack of this path; `others` are the names of parts that are not in
     /// it.
     fn notices(&self, path: &str, others: Vec<String>) -> Vec<Notice> {
-        let gaps = self.gaps.iter().map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first} to {last}"),
-        });
-        let missing = named(gaps);
-        let depth = self.full;
-        let missing = (!missing.is_empty()).then(|| {
-            Notice::warning(format!(
-                "parts of {path} are missing ({missing}); in place of each there are {depth} frames without data"
-            ))
-        });
-        let others = (!others.is_empty()).then(|| {
-            Notice::warning(format!(
+        let mut notices = Vec::new();
+        if !self.gaps.is_empty() {
+            let gaps = self.gaps.iter().map(|(first, last)| match first == last {
+                true => first.to_string(),
+                false => format!("{first} to {last}"),
+            });
+            notices.push(Notice::warning(format!(
+                "parts of {path} are missing ({}); in place of each there are {} frames without data",
+                first_of(gaps),
+                self.full
+            )));
+        }
+        if !others.is_empty() {
+            notices.push(Notice::warning(format!(
                 "{}: not part of {path}, because of another shape or type or a far larger number; shown by itself",
-                named(others)
-            ))
-        });
-        missing.into_iter().chain(others).collect()
+                first_of(others)
+            )));
+        }
+        notices
     }
 }
 

@@ -47,8 +47,9 @@ const LABEL_WORDS: [&str; 17] = [
 /// called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// Words that mark integer data as labels if its voxels are like labels: images have some of these
-/// names too, and some are only a part of what [`LABEL_WORDS`] take for one word.
+/// Words in the last component of a path that mark integer data as labels if its voxels are like
+/// labels: images have some of these names, too. Other than for [`LABEL_WORDS`], a capital begins a
+/// word: `FeatureIds` has the word `ids`.
 const LIKELY_LABEL_WORDS: [&str; 10] = [
     "label",
     "labels",
@@ -68,34 +69,30 @@ const COLOUR_WORDS: [&str; 8] = [
 
 /// A channel with these levels, described by its finest dataset.
 pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
-    let mut marks = finest.marks.clone();
-    let transforms = marks.transform().into();
-    let is_colour = finest.kind() == Kind::Rgb;
-    marks.notices.extend(
-        (is_colour && finest.extent(AxisName::C) == 4)
-            .then(|| Notice::warning("its opacity is not drawn")),
-    );
-    let mut channel = FoundChannel::new(name, levels).with_voxel(marks.voxel);
+    let marks = finest.marks.clone();
+    let mut channel = FoundChannel::new(name, levels);
+    channel.transforms = marks.transform().into();
     channel.facts.label = marks.label;
     channel.facts.labels_because = marks.labels_because.or_else(|| finest.names_labels());
     channel.facts.timing = marks.timing;
-    FoundChannel {
-        rank: finest.rank(),
-        has_pictures: finest.looks_like_a_volume(),
-        voxels: finest.shape.iter().product(),
-        kind: finest.kind(),
-        range: marks.range,
-        is_inverted: marks.is_inverted,
-        missing: marks.missing,
-        transforms,
-        notices: marks.notices,
-        ..channel
+    channel.kind = finest.kind();
+    channel.rank = finest.rank();
+    channel.has_pictures = finest.looks_like_a_volume();
+    channel.voxels = finest.shape.iter().product();
+    channel.range = marks.range;
+    channel.is_inverted = marks.is_inverted;
+    channel.missing = marks.missing;
+    channel.notices = marks.notices;
+    if channel.kind == Kind::Rgb && finest.extent(AxisName::C) == 4 {
+        let notice = Notice::warning("its opacity is not drawn");
+        channel.notices.push(notice);
     }
+    channel.with_voxel(marks.voxel)
 }
 
 impl Candidate {
-    /// Its marked axes, else axes guessed from its shape. The positions of a spectrum are sections
-    /// if there are no other sections.
+    /// Its marked axes, else axes guessed from its shape. If it has no sections, the positions of a
+    /// spectrum are its sections: the axes y, x, c of a spectrum become y, x, z.
     pub fn axes(&self) -> Axes {
         let axes = self.stated_axes();
         let is_flat = along(&self.shape, &axes, AxisName::Z) == 1;
@@ -123,13 +120,12 @@ impl Candidate {
 
     /// Whether its axis of channels holds a spectrum instead.
     fn is_spectrum(&self) -> bool {
-        let channels = along(&self.shape, &self.stated_axes(), AxisName::C);
-        channels
-            > if self.marks.is_spectrum {
-                1
-            } else {
-                MAX_CHANNELS_SHOWN
-            }
+        let most_channels = if self.marks.is_spectrum {
+            1
+        } else {
+            MAX_CHANNELS_SHOWN
+        };
+        along(&self.shape, &self.stated_axes(), AxisName::C) > most_channels
     }
 
     /// Its marked kind, else the one suggested by its name.
@@ -137,14 +133,17 @@ impl Candidate {
         if let Some(kind) = self.marks.kind {
             return kind;
         }
-        let is_colour = self.meaning == ElementMeaning::Colour;
-        match self.voxel {
-            VoxelType::U8 if is_colour => Kind::Rgb,
-            _ if is_colour => Kind::Image,
-            _ if self.voxel.is_integer() && names_labels(&self.path) => Kind::Labels,
-            VoxelType::U8 if self.is_named_colour() => Kind::Rgb,
-            _ => Kind::Image,
+        let is_bytes = self.voxel == VoxelType::U8;
+        if self.meaning == ElementMeaning::Colour {
+            return if is_bytes { Kind::Rgb } else { Kind::Image };
         }
+        if self.voxel.is_integer() && names_labels(&self.path) {
+            return Kind::Labels;
+        }
+        if is_bytes && self.is_named_colour() {
+            return Kind::Rgb;
+        }
+        Kind::Image
     }
 
     /// Whether it has the name and the shape of an image in colour.
@@ -157,25 +156,25 @@ impl Candidate {
     }
 
     /// Marks integers as labels if a word of the name suggests it and most voxels are like their
-    /// neighbours. Reads a square of voxels then; one that cannot be read is no reason.
+    /// neighbours. For these names a square of voxels is read; if it cannot be read, the kind stays
+    /// as it is.
     pub fn note_labels(&mut self, file: &OpenFile) {
-        let is_open =
+        let may_be_labels =
             self.voxel.is_integer() && self.marks.kind.is_none() && self.kind() == Kind::Image;
-        if is_open
+        if may_be_labels
             && has_word(&words(last_of(&self.path)), &LIKELY_LABEL_WORDS)
             && self.is_patchy(file).unwrap_or(false)
         {
             self.marks.kind = Some(Kind::Labels);
-            let because = format!(
+            self.marks.labels_because = Some(format!(
                 "a word of its path {} names labels, and most voxels are like their neighbours",
                 self.path
-            );
-            self.marks.labels_because = Some(because);
+            ));
         }
     }
 
     /// Whether at least half of the voxels in the middle of the volume are equal to their
-    /// neighbours along x.
+    /// neighbours along x; `None` if they cannot be read.
     fn is_patchy(&self, file: &OpenFile) -> Option<bool> {
         let volume = file.volume(&self.path, &self.view(self.axes())).ok()?;
         let whole = volume.shape().size;
@@ -188,11 +187,13 @@ impl Candidate {
         volume
             .read(&ReadRequest::new(0, Region { start, size }), &mut square)
             .ok()?;
-        let (equal, all) = with_samples!(&square, voxels => {
-            let pairs = voxels.chunks_exact(size.x as usize).flat_map(|row| row.windows(2));
-            pairs.fold((0, 0), |(equal, all), pair| (equal + usize::from(pair[0] == pair[1]), all + 1))
+        let equal = with_samples!(&square, voxels => {
+            let rows = voxels.chunks_exact(size.x as usize);
+            let pairs = rows.flat_map(|row| row.windows(2));
+            pairs.filter(|pair| pair[0] == pair[1]).count() as u64
         });
-        Some(all > 0 && 2 * equal >= all)
+        let pairs = (size.x - 1) * size.y;
+        Some(pairs > 0 && 2 * equal >= pairs)
     }
 
     /// How its dataset is interpreted.
@@ -207,18 +208,17 @@ impl Candidate {
         }
     }
 
-    /// Serves stored values as they are if the configuration contradicts what they stand for:
-    /// scales belong to axes, and everything else to a kind.
+    /// Serves stored values as they are if the configuration changes what their meaning depends on:
+    /// the kind, or the axes of an image, along which its scales lie.
     pub fn forget_values_unless(&mut self, axes: &Axes, kind: Option<Kind>) {
-        let is_image = self.kind() == Kind::Image;
-        let contradicts =
-            kind.is_some_and(|kind| kind != self.kind()) || (is_image && *axes != self.axes());
-        if contradicts {
+        let has_kind = kind.is_none_or(|kind| kind == self.kind());
+        let has_axes = self.kind() != Kind::Image || *axes == self.axes();
+        if !has_kind || !has_axes {
             self.marks.values = None;
         }
     }
 
-    /// Why it holds labels by its name.
+    /// Why it holds labels, if only its name says so.
     fn names_labels(&self) -> Option<String> {
         let is_named = self.marks.kind.is_none() && self.kind() == Kind::Labels;
         is_named.then(|| format!("a word of its path {} names labels", self.path))
@@ -234,7 +234,7 @@ impl Candidate {
         along(&self.shape, &self.axes(), axis)
     }
 
-    /// How many channels it is shown as.
+    /// The number of channels that it is shown as.
     pub fn components(&self) -> u64 {
         if self.is_spectrum() {
             1
@@ -246,8 +246,10 @@ impl Candidate {
     /// The notice about the positions of a spectrum that are not shown because they are not
     /// sections.
     pub fn hidden_spectrum(&self) -> Option<Notice> {
-        let positions =
-            Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
+        let positions = self.extent(AxisName::C);
+        if !self.is_spectrum() || positions <= 1 {
+            return None;
+        }
         Some(Notice::warning(format!(
             "its axis c has {positions} positions, the first of which is shown; `path` with `index = {{ c = … }}` shows \
              another"
@@ -263,14 +265,15 @@ fn names_labels(path: &str) -> bool {
         || (contains_word(groups, &LABEL_WORDS) && !contains_word(last, &IMAGE_WORDS))
 }
 
-/// Whether a text contains one of these words. Other than in `words`, capitals do not begin a word.
+/// Whether a text contains one of these words. Other than in [`words`], a capital does not begin a
+/// word: `FeatureIds` does not contain `ids`.
 fn contains_word(text: &str, known: &[&str]) -> bool {
     text.split(|c: char| !c.is_ascii_alphabetic())
         .any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 /// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for
-/// shapes it does not cover.
+/// shapes it does not cover. 30 × 100 × 200 is zyx, 100 × 200 × 3 is yxc, 2 × 9 × 100 × 200 czyx.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|n| *n <= MAX_COMPONENTS);

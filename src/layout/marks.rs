@@ -2,7 +2,7 @@
 //! that wrote it.
 //!
 //! If several layouts describe the same property of a dataset, the first layout wins. Properties
-//! that no layout describes are guessed in [`super::plain`].
+//! that no layout describes are guessed in [`super::guess`].
 
 use voltile_base::axes::Axes;
 use voltile_base::geometry::{Affine, Xyz};
@@ -32,7 +32,7 @@ pub(super) struct Marks {
     pub is_spectrum: bool,
     /// The meaning of its values.
     pub kind: Option<Kind>,
-    /// Why it holds labels, as in "labels, because …".
+    /// Why it holds labels: "its class is label__".
     pub labels_because: Option<String>,
     /// The voxel type, if the values are stored as another type.
     pub means: Option<VoxelType>,
@@ -96,6 +96,7 @@ impl Marks {
             rank: self.rank.or(later.rank),
             named_by: self.named_by.or(later.named_by),
             label: self.label.or(later.label),
+            // Which axis holds the spectrum is known only together with the axes.
             is_spectrum: self.is_spectrum || (self.axes.is_none() && later.is_spectrum),
             axes: self.axes.or(later.axes),
             kind: self.kind.or(later.kind),

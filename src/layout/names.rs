@@ -4,42 +4,45 @@ use std::collections::{HashMap, HashSet};
 
 use voltile_base::name::Name;
 
-/// A name for each path: its last component, or as many more as make it unique.
+/// A name for each path: its last component, or as many components as make it unique. `/raw`,
+/// `/a/seg` and `/b/seg` are `raw`, `a_seg` and `b_seg`.
 pub(super) fn names(paths: &[&str]) -> Vec<Name> {
     let parts: Vec<Vec<&str>> = paths
         .iter()
         .map(|path| path.split('/').filter(|part| !part.is_empty()).collect())
         .collect();
-    let mut used = vec![1; paths.len()];
+    // The number of components of each path in its name.
+    let mut lengths = vec![1; paths.len()];
     loop {
         let names: Vec<Name> = parts
             .iter()
-            .zip(&used)
-            .map(|(parts, used)| tail(parts, *used))
+            .zip(&lengths)
+            .map(|(parts, length)| last_parts(parts, *length))
             .collect();
         let mut count: HashMap<&Name, usize> = HashMap::new();
         for name in &names {
             *count.entry(name).or_default() += 1;
         }
-        let mut clashing = false;
-        for ((name, parts), used) in names.iter().zip(&parts).zip(&mut used) {
-            if *used < parts.len() && count.get(name).is_some_and(|count| *count > 1) {
-                *used += 1;
-                clashing = true;
+        let mut has_changed = false;
+        for ((name, parts), length) in names.iter().zip(&parts).zip(&mut lengths) {
+            if *length < parts.len() && count.get(name).is_some_and(|count| *count > 1) {
+                *length += 1;
+                has_changed = true;
             }
         }
-        if !clashing {
+        if !has_changed {
             return numbered(names);
         }
     }
 }
 
-fn tail(parts: &[&str], count: usize) -> Name {
+/// The name made of the last `count` components of a path, joined by underscores.
+fn last_parts(parts: &[&str], count: usize) -> Name {
     Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
 }
 
-/// Numbers names that are equal because their paths differ only in characters that names cannot
-/// have.
+/// Numbers equal names, whose paths differ only in characters that names cannot have: `/a b` and
+/// `/a_b` are `a_b` and `a_b_2`.
 fn numbered(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();

@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, HashSet};
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::UnfollowedLink;
 
-use super::contents::{Aside, Contents};
+use super::contents::{Contents, UnlistedDataset};
 
-/// A message names at most this many links.
+/// Maximum number of links, objects or paths that a message names.
 const MAX_NAMED: usize = 8;
 
-/// Notes each of the first links, and the number of further links.
+/// Notes each of the first links that were not followed, and the number of further links.
 pub(super) fn note_links(contents: &Contents<'_>) {
     let links = contents.unfollowed();
     for UnfollowedLink { path, reason, .. } in links.iter().take(MAX_NAMED) {
         contents.note(Notice::warning(format!("the link was not followed: {reason}")).about(path));
     }
-    let others = links.len().saturating_sub(MAX_NAMED);
-    if others > 0 {
+    let further = links.len().saturating_sub(MAX_NAMED);
+    if further > 0 {
         contents.note(Notice::warning(format!(
-            "{others} other links were not followed"
+            "{further} other links were not followed"
         )));
     }
 }
@@ -32,16 +32,16 @@ pub(super) fn note_hidden(contents: &Contents<'_>) {
     for reason in unopened.iter().take(MAX_NAMED) {
         contents.note(Notice::warning(reason.as_str()));
     }
-    let others = unopened.len().saturating_sub(MAX_NAMED);
-    if others > 0 {
+    let further = unopened.len().saturating_sub(MAX_NAMED);
+    if further > 0 {
         contents.note(Notice::warning(format!(
-            "{others} other objects cannot be opened, and are left out"
+            "{further} other objects cannot be opened, and are left out"
         )));
     }
     let mut hidden: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for aside in contents.set_aside() {
-        if aside.may_be_pictures {
-            hidden.entry(&aside.why).or_default().push(&aside.path);
+    for dataset in contents.unlisted() {
+        if dataset.may_be_pictures {
+            hidden.entry(&dataset.why).or_default().push(&dataset.path);
         }
     }
     for (why, paths) in hidden {
@@ -50,64 +50,73 @@ pub(super) fn note_hidden(contents: &Contents<'_>) {
             _ => Notice::warning(format!(
                 "{} datasets are not shown ({}): {why}",
                 paths.len(),
-                named(paths.iter().map(|path| (*path).to_owned()))
+                first_of(paths.iter().map(|path| (*path).to_owned()))
             )),
         });
     }
 }
 
 /// Why a file holds no volume: links that were not followed, the first object that cannot be
-/// opened, and the largest dataset that is never a channel, which is left out if there are links.
-/// `None` if there are none of them.
+/// opened, and, unless there are links, the largest dataset that is never a channel. `None` if the
+/// search met nothing.
 pub(super) fn explanation(
     unopened: &[String],
-    aside: &[Aside],
+    unlisted: &[UnlistedDataset],
     links: &[UnfollowedLink],
 ) -> Option<String> {
-    let largest = aside
+    let mut reasons = Vec::new();
+    let (missing, refused): (Vec<&UnfollowedLink>, Vec<_>) =
+        links.iter().partition(|link| link.lacks_its_file());
+    if !missing.is_empty() {
+        let names = first_of(missing.iter().map(|link| link.target.clone()));
+        reasons.push(format!(
+            "its data is in linked files that are missing: {names}"
+        ));
+    }
+    if !refused.is_empty() {
+        let why = first_of(refused.iter().map(|link| link.reason.to_string()));
+        reasons.push(format!(
+            "its data may be where links lead that were not followed: {why}"
+        ));
+    }
+    match unopened {
+        [] => {}
+        [reason] => reasons.push(reason.clone()),
+        [reason, ..] => reasons.push(format!(
+            "{reason} (the first of {} that cannot be opened)",
+            unopened.len()
+        )),
+    }
+    // Reversed, because the last of several maxima is taken.
+    let largest = unlisted
         .iter()
         .rev()
-        .max_by_key(|aside| (aside.may_be_pictures, aside.elements))
-        .filter(|_| links.is_empty());
-    let aside = largest.map(|Aside { path, why, .. }| match aside.len() {
-        1 => format!("{path}: {why}"),
-        number => format!("{path}: {why} (of {number} datasets, none is a volume)"),
-    });
-    let closed = unopened.first().map(|reason| match unopened.len() {
-        1 => reason.clone(),
-        number => format!("{reason} (the first of {number} that cannot be opened)"),
-    });
-    let (missing, others): (Vec<&UnfollowedLink>, Vec<_>) =
-        links.iter().partition(|link| link.lacks_its_file());
-    let missing = (!missing.is_empty()).then(|| {
-        let names = named(missing.iter().map(|link| link.target.clone()));
-        format!("its data is in linked files that are missing: {names}")
-    });
-    let others = (!others.is_empty()).then(|| {
-        let reasons = named(others.iter().map(|link| link.reason.to_string()));
-        format!("its data may be where links lead that were not followed: {reasons}")
-    });
-    let all: Vec<String> = missing
-        .into_iter()
-        .chain(others)
-        .chain(closed)
-        .chain(aside)
-        .collect();
-    (!all.is_empty()).then(|| all.join("; "))
+        .max_by_key(|dataset| (dataset.may_be_pictures, dataset.elements));
+    if let Some(UnlistedDataset { path, why, .. }) = largest
+        && links.is_empty()
+    {
+        let count = match unlisted.len() {
+            1 => String::new(),
+            number => format!(" (of {number} datasets, none is a volume)"),
+        };
+        reasons.push(format!("{path}: {why}{count}"));
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// The first texts, without repetitions, and the number of further texts; empty if there are none.
-pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
+/// The first texts without repetitions, and the number of further ones: `a, b and 492 more`. Empty
+/// if there are no texts.
+pub(crate) fn first_of(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();
     let mut all: Vec<String> = texts
         .into_iter()
         .filter(|text| known.insert(text.clone()))
         .collect();
-    let others = all.len().saturating_sub(MAX_NAMED);
+    let further = all.len().saturating_sub(MAX_NAMED);
     all.truncate(MAX_NAMED);
     let shown = all.join(", ");
-    if others > 0 {
-        format!("{shown} and {others} more")
+    if further > 0 {
+        format!("{shown} and {further} more")
     } else {
         shown
     }
@@ -154,20 +163,21 @@ mod tests {
 
     #[test]
     fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
-        let aside = |elements, path: &str| Aside {
+        let unlisted = |elements, path: &str| UnlistedDataset {
             may_be_pictures: false,
             elements,
             path: path.to_owned(),
             why: "it is a palette".to_owned(),
         };
-        let aside = [aside(1, "/a"), aside(9, "/b"), aside(9, "/c")];
-        let told =
-            |aside: &[Aside], links: &[UnfollowedLink]| explanation(&[], aside, links).unwrap();
-        assert_eq!(told(&aside[..1], &[]), "/a: it is a palette");
+        let all = [unlisted(1, "/a"), unlisted(9, "/b"), unlisted(9, "/c")];
+        let told = |unlisted: &[UnlistedDataset], links: &[UnfollowedLink]| {
+            explanation(&[], unlisted, links).unwrap()
+        };
+        assert_eq!(told(&all[..1], &[]), "/a: it is a palette");
         let largest = "/b: it is a palette (of 3 datasets, none is a volume)";
-        assert_eq!(told(&aside, &[]), largest);
+        assert_eq!(told(&all, &[]), largest);
         assert_eq!(
-            told(&aside, &[link(1, true)]),
+            told(&all, &[link(1, true)]),
             "its data is in linked files that are missing: 1.h5"
         );
     }

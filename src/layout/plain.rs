@@ -16,7 +16,7 @@ use voltile_hdf5::volume::ComplexPart;
 use voltile_hdf5::volume::hdf5::{OpenError, View};
 
 use super::contents::{About, Candidate, Contents};
-use super::detector::{self, Joined};
+use super::detector::{self, DetectorStacks};
 use super::guess::described;
 use super::marks::Marks;
 use super::names::names;
@@ -50,72 +50,76 @@ impl Layout for Plain {
     }
 }
 
-/// The channels of all volumes; datasets that are levels of one volume form one channel, and so do
-/// the parts of one detector. Volumes that are not of the layout lie beside the data.
+/// The channels of all volumes: `raw` and `seg` for the datasets `/raw/s0`, `/raw/s1` and `/seg`.
+/// Datasets that are levels of one volume form one channel, and so do the parts of one detector.
+/// Volumes that are not of the layout lie beside the data.
 pub(super) fn channels(
     contents: &Contents<'_>,
     is_of_layout: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
     let volumes = contents.volumes()?.iter();
-    let (mut volumes, foreign): (Vec<_>, Vec<_>) = volumes.partition(|volume| is_of_layout(volume));
-    let Joined { stacks, taken } = detector::joined(contents, &volumes);
-    volumes.retain(|volume| !taken.contains(volume.path.as_str()));
-    let (data, mut beside): (Vec<_>, Vec<_>) = pyramids(&volumes)
+    let (mut own, foreign): (Vec<_>, Vec<_>) = volumes.partition(|volume| is_of_layout(volume));
+    let DetectorStacks { stacks, taken } = detector::stacks(contents, &own);
+    own.retain(|volume| !taken.contains(volume.path.as_str()));
+    let (data, mut beside): (Vec<_>, Vec<_>) = pyramids(&own)
         .into_iter()
         .partition(|pyramid| pyramid.finest().rank() < Rank::Table);
     beside.extend(pyramids(&foreign));
-    let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
-    let mut paths: Vec<&str> = stacked.chain(data.iter().map(Pyramid::named_by)).collect();
-    let mut named = names(&paths);
+    let mut paths: Vec<&str> = stacks.iter().map(|stack| stack.named_by.as_str()).collect();
+    paths.extend(data.iter().map(Pyramid::named_by));
+    let mut names_of_all = names(&paths);
     // The names of the data do not depend on what lies beside them.
     paths.extend(beside.iter().map(Pyramid::named_by));
-    named.extend(names(&paths).split_off(named.len()));
-    let pyramids: Vec<_> = data.into_iter().chain(beside).collect();
+    names_of_all.extend(names(&paths).split_off(names_of_all.len()));
+    let pyramids: Vec<Pyramid<'_>> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
-    let others = named.split_off(stacks.len());
-    let stacked = stacks
-        .into_iter()
-        .zip(named)
-        .map(|(stack, name)| stack.channel(name));
-    let others = pyramids.iter().zip(others).flat_map(|(pyramid, name)| {
+    let mut channels = Vec::new();
+    let mut names_left = names_of_all.into_iter();
+    for (stack, name) in stacks.into_iter().zip(&mut names_left) {
+        channels.push(stack.channel(name));
+    }
+    for (pyramid, name) in pyramids.iter().zip(names_left) {
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
         if !is_of_layout(finest) {
             channel.rank = Rank::Beside;
         }
-        if let (None, Some(Some(voxel))) = (channel.facts.voxel_size, shared.get(&finest.size())) {
-            let from = voxel
-                .from
-                .as_ref()
-                .map(|from| format!("{from}: a volume with the same extents"));
-            channel = channel.with_voxel(Some(VoxelSize {
-                from,
-                ..voxel.clone()
-            }));
+        if channel.facts.voxel_size.is_none() {
+            channel = channel.with_voxel(shared.get(&finest.size()).cloned().flatten());
         }
-        let channels = one_for_each_component(channel, finest.components());
-        channels.into_iter().flat_map(one_for_each_part)
-    });
-    let mut channels: Vec<FoundChannel> = stacked.chain(others).collect();
+        for component in one_for_each_component(channel, finest.components()) {
+            channels.extend(one_for_each_part(component));
+        }
+    }
+    make_unique(&mut channels);
+    Ok(channels)
+}
+
+/// Renames channels whose name an earlier one has: `a_0` may be the first component of `a`, or a
+/// dataset of that name.
+fn make_unique(channels: &mut [FoundChannel]) {
     let mut known = HashSet::new();
-    for channel in &mut channels {
-        // A channel `a_0` may be the first component of `a`, or a dataset of that name.
+    for channel in channels {
         while !known.insert(channel.name.clone()) {
             channel.name = Name::nearest(&format!("{}_2", channel.name));
         }
     }
-    Ok(channels)
 }
 
-/// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory
-/// sizes.
+/// Voxel sizes by extents, for volumes without their own: volumes with equal extents show the same
+/// space. `None` for contradictory sizes.
 fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize>> {
     let mut shared: HashMap<Xyz<u64>, Option<VoxelSize>> = HashMap::new();
     for finest in pyramids.iter().map(Pyramid::finest) {
         if let Some(voxel) = &finest.marks.voxel {
-            let known = shared
-                .entry(finest.size())
-                .or_insert_with(|| Some(voxel.clone()));
+            let known = shared.entry(finest.size()).or_insert_with(|| {
+                let from = voxel.from.as_ref();
+                let from = from.map(|from| format!("{from}: a volume with the same extents"));
+                Some(VoxelSize {
+                    from,
+                    ..voxel.clone()
+                })
+            });
             if known.as_ref().is_some_and(|known| known.size != voxel.size) {
                 *known = None;
             }
@@ -174,7 +178,7 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
         channel.range = (part == ComplexPart::Phase).then_some(Window::Real { lo: -PI, hi: PI });
         for level in &mut channel.levels {
             level.view.part = Some(part);
-            // The part in the configuration.
+            // In the configuration, `index = { c = … }` chooses the part.
             level.view.fixed.push((AxisName::C, index));
         }
         channel
@@ -182,23 +186,27 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
     parts.collect()
 }
 
-/// The settings of a channel; the rest is detected.
+/// What the configuration says about the channel of a dataset, in place of what is detected.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct ChannelOverrides {
     /// The axes.
     pub axes: Option<Axes>,
     /// Axes fixed at a position.
     pub fixed: Vec<(AxisName, u64)>,
     /// The kind.
     pub kind: Option<Kind>,
-    /// The stored levels; empty for the dataset alone.
+    /// The path and the factor of each stored level, finest first; empty for the dataset alone.
     pub levels: Vec<(String, Option<Xyz<u64>>)>,
     /// Whether stored values are served although they stand for other values.
     pub stored_values: bool,
 }
 
 /// The channel of one dataset; `given` overrides what is detected.
-pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> FoundChannel {
+pub(super) fn channel_of(
+    mut volume: Candidate,
+    name: Name,
+    given: &ChannelOverrides,
+) -> FoundChannel {
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
     volume.forget_values_unless(&axes, given.kind);
     if given.stored_values {
@@ -208,7 +216,9 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
         fixed: given.fixed.clone(),
         ..volume.view(axes)
     };
-    if let Some((_, index)) = given.fixed.iter().find(|(axis, _)| *axis == AxisName::C)
+    let component = given.fixed.iter().find(|(axis, _)| *axis == AxisName::C);
+    // Complex numbers without an axis c have their parts in its place.
+    if let Some((_, index)) = component
         && view.part.is_some()
         && view.axes.position(AxisName::C).is_none()
     {
@@ -225,15 +235,10 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
         paths: Paths::One(path.clone()),
         view: view.clone(),
     });
-    let found = described(name, &volume, levels.collect());
-    let one_component = given.fixed.iter().any(|(axis, _)| *axis == AxisName::C);
-    let kind = if found.kind == Kind::Rgb && one_component {
-        Kind::Image
-    } else {
-        found.kind
-    };
-    FoundChannel {
-        kind: given.kind.unwrap_or(kind),
-        ..found
+    let mut channel = described(name, &volume, levels.collect());
+    if channel.kind == Kind::Rgb && component.is_some() {
+        channel.kind = Kind::Image;
     }
+    channel.kind = given.kind.unwrap_or(channel.kind);
+    channel
 }

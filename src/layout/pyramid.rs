@@ -3,9 +3,9 @@
 //! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors
 //! in the attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a
 //! level: `0`, `1`, …; `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`,
-//! `raw_4`, where the number is the factor; in CARTA's files `/0/MipMaps/DATA/DATA_XY_2` is such a
-//! level of `/0/DATA`. Each level must have the type of the one before and, unless it states its
-//! factor, be smaller along x and y.
+//! `raw_4`, where the number is the factor, as in `/0/MipMaps/DATA/DATA_XY_2`, which is a level of
+//! `/0/DATA` in CARTA's files. Each level must have the type of the one before and, unless it
+//! states its factor, be smaller along x and y.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ use voltile_base::axes::AxisName;
 use voltile_base::geometry::Xyz;
 use voltile_base::request::digits;
 
+use super::channel::along;
 use super::contents::Candidate;
 use super::{group_of, last_of, number_after, spatial};
 
@@ -41,6 +42,7 @@ const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 pub(super) struct Pyramid<'a> {
     finest: &'a Candidate,
     coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
+    /// The path from which the volume gets its name.
     named_by: &'a str,
 }
 
@@ -50,11 +52,13 @@ struct LevelRun<'a> {
     named_by: &'a str,
 }
 
-/// A volume, its index among all, and the factor given by its name or attributes.
+/// A volume that may be a level.
 #[derive(Clone, Copy)]
 struct LevelMember<'a> {
+    /// Its index among all volumes.
     place: usize,
     volume: &'a Candidate,
+    /// The factor that its name or an attribute states.
     factor: Option<Xyz<u64>>,
 }
 
@@ -100,15 +104,15 @@ pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
             taken.extend(places);
         }
     }
-    let alone = volumes
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| !taken.contains(place));
-    found.extend(alone.map(|(place, volume)| (place, Pyramid::single(volume))));
+    for (place, volume) in volumes.iter().enumerate() {
+        if !taken.contains(&place) {
+            found.insert(place, Pyramid::single(volume));
+        }
+    }
     found.into_values().collect()
 }
 
-/// `s0`, `s1`, … and similar.
+/// Runs of levels with numbers: `s0`, `s1`, … and similar.
 fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, LevelMember<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
@@ -126,21 +130,24 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
             }
         }
     }
-    let runs = runs.into_iter().filter_map(|((group, _), members)| {
+    let mut found = Vec::new();
+    for ((group, _), members) in runs {
         let members: Vec<LevelMember<'a>> = members.into_values().collect();
-        let first = members.first()?;
-        let is_pyramid = members.len() > 1 || first.factor.is_some();
-        let named_by = if group.is_empty() {
-            first.volume.path.as_str()
-        } else {
-            group
-        };
-        is_pyramid.then_some(LevelRun { members, named_by })
-    });
-    runs.collect()
+        if let Some(first) = members.first()
+            && (members.len() > 1 || first.factor.is_some())
+        {
+            let named_by = if group.is_empty() {
+                first.volume.path.as_str()
+            } else {
+                group
+            };
+            found.push(LevelRun { members, named_by });
+        }
+    }
+    found
 }
 
-/// `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
+/// Runs of levels with factors: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
 fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     let paths: BTreeMap<&str, usize> = volumes
         .iter()
@@ -186,21 +193,21 @@ fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<u64>)> {
     if let Some((group, factor)) = path.split_once(MIPMAPS) {
         return Some((format!("{group}/DATA").into(), vec![digits(factor)?]));
     }
-    let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
-    let numbers: Vec<u64> = parts
-        .iter()
-        .map_while(|part| number_after(part, "").filter(|number| *number > 0))
-        .collect();
-    match (numbers.len(), parts.pop()) {
-        (3, Some(base)) => Some((base.into(), numbers.into_iter().rev().collect())),
-        (1 | 2, _) => path
-            .rsplit_once('_')
-            .map(|(base, _)| (base.into(), numbers[..1].to_vec())),
-        _ => None,
+    let parts: Vec<&str> = path.rsplitn(4, '_').collect();
+    if let [z, y, x, base] = parts[..]
+        && let (Some(x), Some(y), Some(z)) = (factor(x), factor(y), factor(z))
+    {
+        return Some((base.into(), vec![x, y, z]));
     }
+    let (base, last) = path.rsplit_once('_')?;
+    Some((base.into(), vec![factor(last)?]))
 }
 
-/// The factor along x, y and z, if the sizes match it; a single number leaves z open.
+fn factor(text: &str) -> Option<u64> {
+    digits(text).filter(|factor| *factor > 0)
+}
+
+/// The factor along x, y and z, if the sizes match it; a single number says nothing about z.
 fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xyz<u64>> {
     let axes = finest.axes();
     let full = spatial(&finest.shape, &axes);
@@ -235,15 +242,16 @@ impl<'a> LevelRun<'a> {
             .windows(2)
             .all(|pair| follows(finest, pair[0].volume, pair[1]));
         let base = first.factor.unwrap_or(Xyz::all(1));
-        let coarser = self.members.iter().skip(1).map(|member| {
-            let factor = member
+        let mut coarser = Vec::new();
+        for member in &self.members[1..] {
+            let relative = member
                 .factor
                 .map(|factor| factor.zip(base, |factor, base| factor / base.max(1)));
-            (member.volume, factor)
-        });
-        follow.then(|| Pyramid {
+            coarser.push((member.volume, relative));
+        }
+        follow.then_some(Pyramid {
             finest,
-            coarser: coarser.collect(),
+            coarser,
             named_by: self.named_by,
         })
     }
@@ -257,16 +265,15 @@ fn follows(finest: &Candidate, finer: &Candidate, next: LevelMember<'_>) -> bool
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
         return false;
     }
-    let alike =
-        axes.iter()
-            .zip(finer.shape.iter().zip(&volume.shape))
-            .all(|(axis, (finer, coarser))| {
-                !matches!(axis, AxisName::T | AxisName::C) || finer == coarser
-            });
+    for axis in [AxisName::T, AxisName::C] {
+        if along(&finer.shape, &axes, axis) != along(&volume.shape, &axes, axis) {
+            return false;
+        }
+    }
     let before = spatial(&finer.shape, &axes);
     let after = spatial(&volume.shape, &axes);
     let shrinks = after.x < before.x && after.y < before.y && after.z <= before.z;
-    alike && (shrinks || next.factor.is_some())
+    shrinks || next.factor.is_some()
 }
 
 #[cfg(test)]

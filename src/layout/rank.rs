@@ -16,30 +16,23 @@ const MAX_COMPONENTS: u64 = 4;
 /// A single picture, or a series of pictures, with a shorter edge is a trace.
 const MIN_EDGE: u64 = 8;
 
-/// Words in the name of a dataset that lies beside the data, and whether it does only if it holds
-/// integers: an "image quality" in floats is a picture.
-const BESIDE: [(&[&str], bool); 2] = [
-    (
-        &[
-            "lat",
-            "lats",
-            "latitude",
-            "latitudes",
-            "lon",
-            "lons",
-            "longitude",
-            "longitudes",
-            "xlat",
-            "xlong",
-            "bnds",
-        ],
-        false,
-    ),
-    (
-        &["quality", "qual", "flag", "flags", "dqf", "qa", "qc", "qf"],
-        true,
-    ),
+/// Words in the name of a dataset of coordinates.
+const COORDINATES: [&str; 11] = [
+    "lat",
+    "lats",
+    "latitude",
+    "latitudes",
+    "lon",
+    "lons",
+    "longitude",
+    "longitudes",
+    "xlat",
+    "xlong",
+    "bnds",
 ];
+/// Words in the name of a dataset of flags, if it holds integers: an "image quality" in floats is a
+/// picture.
+const FLAGS: [&str; 8] = ["quality", "qual", "flag", "flags", "dqf", "qa", "qc", "qf"];
 /// Names that say nothing: the group has the name (ODIM's `/dataset1/quality1/data`).
 const NAMELESS: [&str; 3] = ["data", "value", "values"];
 /// Groups of drawings of the instrument, in lower case (EDAX), which are declared as images.
@@ -65,39 +58,28 @@ impl Candidate {
             }
             last => last,
         };
-        let name = words(named_by);
-        let is_integer = self.voxel.is_integer();
-        BESIDE
-            .iter()
-            .any(|(known, whole)| has_word(&name, known) && (is_integer || !whole))
+        let words = words(named_by);
+        has_word(&words, &COORDINATES) || (self.voxel.is_integer() && has_word(&words, &FLAGS))
     }
 
     /// Whether it has rows and columns, unlike tables and lists.
     pub fn looks_like_a_volume(&self) -> bool {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
-        let second = extents
-            .len()
-            .checked_sub(2)
-            .and_then(|place| extents.get(place))
-            .copied()
-            .unwrap_or(0);
-        second
-            > if self.shape.len() == 2 {
-                MAX_COLUMNS
-            } else {
-                MAX_COMPONENTS
-            }
+        match extents[..] {
+            [second, _] => second > MAX_COLUMNS,
+            [.., second, _] => second > MAX_COMPONENTS,
+            _ => false,
+        }
     }
 
     /// Whether it is a picture, or a series of pictures, that is too narrow to be one.
     fn is_trace(&self) -> bool {
         let size = self.size();
-        let is_flat = size.z == 1
-            && [AxisName::X, AxisName::Y]
-                .iter()
-                .all(|axis| self.axes().position(*axis).is_some());
-        is_flat && size.x.min(size.y) < MIN_EDGE
+        let axes = self.axes();
+        let has_rows_and_columns =
+            axes.position(AxisName::X).is_some() && axes.position(AxisName::Y).is_some();
+        has_rows_and_columns && size.z == 1 && size.x.min(size.y) < MIN_EDGE
     }
 }
 

@@ -5,7 +5,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::units;
 
 use super::VoxelSize;
-use super::channel::along;
+use super::channel::{along, usual_unit};
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;
@@ -30,11 +30,11 @@ pub(super) struct Calibration {
 
 impl Spacing {
     pub fn new(step: f64, first: Option<f64>, unit: Option<&str>) -> Self {
-        let unit = unit
-            .map(str::trim)
-            .filter(|unit| !unit.is_empty())
-            .map(units::usual);
-        Self { step, first, unit }
+        Self {
+            step,
+            first,
+            unit: unit.and_then(usual_unit),
+        }
     }
 
     /// The spacing of positions, if they are evenly spaced.
@@ -60,16 +60,16 @@ impl Spacing {
 }
 
 impl Calibration {
-    /// From the spacing of each stored axis. Nothing if the spacing along x, y or z is unknown or
-    /// their units cannot be compared.
+    /// From the spacing of each stored axis. Neither size nor position is known if the spacing
+    /// along x, y or z is unknown, or if their units cannot be compared.
     ///
-    /// A single section has a thickness only if the file states it. Nothing is measured along z
-    /// then, so that a voxel is taken to be as thick as it is wide.
+    /// If the file states no thickness for a single section, its voxels are taken to be as thick as
+    /// they are wide: nothing is measured along z.
     pub fn new(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
-        Self::known(axes, shape, spacings).unwrap_or_default()
+        Self::measured(axes, shape, spacings).unwrap_or_default()
     }
 
-    fn known(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<Self> {
+    fn measured(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<Self> {
         let [x, y, z] = [AxisName::X, AxisName::Y, AxisName::Z]
             .map(|axis| spacings.get(axes.position(axis)?)?.clone());
         let x = x?;
@@ -103,7 +103,8 @@ impl Calibration {
     }
 }
 
-/// Spacings in the unit that all have, else in nanometres.
+/// Spacings in one unit: in their own if it is the same, else in nanometres. `None` if a unit is
+/// not a known length.
 fn in_one_unit(spacings: [Spacing; 3]) -> Option<[Spacing; 3]> {
     if spacings
         .iter()

@@ -1,16 +1,15 @@
 //! The words of a name.
 
-/// The words of a name, in lower case: runs of letters, each begun by a capital after a small
-/// letter, as in `FeatureIds`.
+/// The words of a name, in lower case: `feature` and `ids` for `FeatureIds_2`. A word is a run of
+/// ASCII letters; a capital after a small letter begins the next one.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut is_small = false;
+    let mut after_small = false;
     for letter in name.chars() {
-        let begins = !letter.is_ascii_alphabetic() || (is_small && letter.is_ascii_uppercase());
-        if begins {
+        if !letter.is_ascii_alphabetic() || (after_small && letter.is_ascii_uppercase()) {
             words.push(String::new());
         }
-        is_small = letter.is_ascii_lowercase();
+        after_small = letter.is_ascii_lowercase();
         if let Some(word) = words.last_mut().filter(|_| letter.is_ascii_alphabetic()) {
             word.push(letter.to_ascii_lowercase());
         }
@@ -19,7 +18,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether one of these words is a known one.
+/// Whether one of `words` is among `known`.
 pub(super) fn has_word(words: &[String], known: &[&str]) -> bool {
     words.iter().any(|word| known.contains(&word.as_str()))
 }
