@@ -21,8 +21,8 @@ use super::{last_of, usual_axes};
 
 pub(super) struct Berkeley;
 
-/// The vector of one axis.
-struct Vector {
+/// What the vector of an axis says about it.
+struct AxisVector {
     axis: Option<AxisName>,
     is_spectral: bool,
     spacing: Option<Spacing>,
@@ -38,7 +38,7 @@ impl Layout for Berkeley {
         let first = ["dim0", "dim1"]
             .iter()
             .position(|name| beside.iter().any(|beside| beside == name))?;
-        let vectors: Vec<Vector> = (0..about.rank())
+        let vectors: Vec<AxisVector> = (0..about.rank())
             .map(|place| vector(about, place, &format!("{group}/dim{}", first + place)))
             .collect();
         let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
@@ -54,19 +54,15 @@ impl Layout for Berkeley {
             voxel,
             origin,
             ..Marks::because(format!(
-                "{} has {}",
-                last_of(group),
-                vectors_in_words(first)
+                "{} has emd_group_type, and dim{first} next to its data",
+                last_of(group)
             ))
         })
     }
 }
 
-fn vectors_in_words(first: usize) -> String {
-    format!("emd_group_type, and dim{first} next to its data")
-}
-
-fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
+/// The vector at `path` of the axis at `place`.
+fn vector(about: &About<'_>, place: usize, path: &str) -> AxisVector {
     let attributes = about.file.attributes(path);
     let text = |name| attributes.as_ref()?.text(name);
     let axis = text("name").and_then(|name| axis_named(&name));
@@ -75,7 +71,7 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
         .into_iter()
         .filter_map(text)
         .any(|text| is_spectral(&text));
-    Vector {
+    AxisVector {
         axis,
         is_spectral,
         spacing: text("units").and_then(|units| spacing(about.file, path, &units, extent)),

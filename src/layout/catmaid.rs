@@ -52,6 +52,7 @@ impl Layout for Catmaid {
     }
 }
 
+/// The groups of scales, by number.
 fn scales(contents: &Contents<'_>) -> Vec<(u64, String)> {
     let mut scales = numbered(contents.root(), "");
     scales.retain(|(number, _)| *number < MAX_SCALES);

@@ -13,6 +13,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::name::{Name, natural};
 use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
+use super::channel::position;
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
@@ -22,7 +23,7 @@ use super::{
 };
 
 pub(super) const NAME: &str = "Chimera map";
-/// Attributes of a group that no other program writes together with `step`.
+/// Attributes of a group that only Chimera writes.
 const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
 
 /// Fewer images of one size are channels.
@@ -49,16 +50,12 @@ impl Layout for Chimera {
             || about.path.starts_with("/Chimera/")
             || is_named;
         step.as_ref().filter(|_| is_own)?;
-        let origin = match group.numbers("origin").as_deref() {
-            Some([x, y, z]) => Some(Xyz::new(*x, *y, *z)),
-            _ => None,
-        };
         Some(Marks {
             named_by: Some(about.group().to_owned()),
             label: group.text("name").filter(|name| !name.trim().is_empty()),
             axes: Some(View::zyx().axes),
             voxel: step.and_then(|step| VoxelSize::xyz(&step, None)),
-            origin,
+            origin: group.numbers("origin").and_then(|origin| position(&origin)),
             factor: about
                 .attributes
                 .numbers("subsample_spacing")
@@ -70,9 +67,9 @@ impl Layout for Chimera {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let mut images = images(contents)?;
         if is_unmarked_series(&images) {
-            (0..)
-                .zip(&mut images)
-                .for_each(|(time, image)| image.time = Some(time));
+            for (time, image) in (0..).zip(&mut images) {
+                image.time = Some(time);
+            }
         }
         let is_series = images.iter().any(|image| image.time.is_some());
         let mut channels = if is_series {
@@ -80,9 +77,9 @@ impl Layout for Chimera {
         } else {
             one_by_one(&images)
         };
-        channels
-            .iter_mut()
-            .for_each(|channel| channel.facts.colour = colour(contents.file, channel));
+        for channel in &mut channels {
+            channel.facts.colour = colour(contents.file, channel);
+        }
         Ok(Some(channels))
     }
 }
@@ -96,8 +93,8 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError
         .filter(|volume| volume.marked_by(NAME).is_some())
     {
         let factor = volume.marks.factor.unwrap_or(Xyz::all(1));
-        // Of several datasets with the same voxels, the one whose chunks suit the plane xy best: it
-        // is named `…zyx`.
+        // Several datasets may hold the same voxels. The one named `…zyx` is taken, because its
+        // chunks suit the plane xy best.
         let levels = groups.entry(group_of(&volume.path)).or_default();
         let (_, best) = levels.entry(factor.volume()).or_insert((factor, volume));
         if is_named_zyx(volume) && !is_named_zyx(best) {
@@ -143,7 +140,7 @@ fn is_unmarked_series(images: &[MapImage<'_>]) -> bool {
             .all(|pair| pair[0].shape() == pair[1].shape())
 }
 
-/// A channel for each image.
+/// A channel for each image, named after its group.
 fn one_by_one(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let groups: Vec<&str> = images.iter().map(|image| image.group).collect();
     images
@@ -162,7 +159,7 @@ fn alone(image: &MapImage<'_>, name: Name) -> Option<FoundChannel> {
     Some(guess::described(name, finest, levels.collect()))
 }
 
-/// The channels of a series.
+/// The channels of a series: an image for each channel and time point.
 fn over_time(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let has_channels = images.iter().any(|image| image.channel.is_some());
     let mut series: BTreeMap<u64, Vec<&MapImage<'_>>> = BTreeMap::new();

@@ -5,8 +5,7 @@
 //! order and unit, is the position of their first voxel; without it, they start where the image
 //! does. Many other programs write a `resolution` like this one.
 
-use voltile_base::geometry::Xyz;
-
+use super::channel::position;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
@@ -18,25 +17,21 @@ impl Layout for Cremi {
         let is_own = ["/volumes/raw", "/volumes/labels/"]
             .iter()
             .any(|path| about.path.starts_with(path));
-        let unit = is_own.then_some("nm");
         let resolution = about.attributes.numbers("resolution");
-        let voxel = resolution.and_then(|resolution| VoxelSize::zyx(&resolution, unit));
-        let offset = about
-            .attributes
-            .numbers("offset")
-            .unwrap_or_else(|| vec![0.0; 3]);
+        if !is_own {
+            return Some(Marks {
+                voxel: VoxelSize::zyx(&resolution?, None),
+                ..Marks::default()
+            });
+        }
+        let voxel = resolution.and_then(|resolution| VoxelSize::zyx(&resolution, Some("nm")));
+        let offset = about.attributes.numbers("offset");
+        let mut origin = offset.unwrap_or_else(|| vec![0.0; 3]);
+        origin.reverse();
         Some(Marks {
-            because: is_own.then(|| format!("it has {}", about.path)),
-            origin: origin(&offset).filter(|_| is_own && voxel.is_some()),
+            origin: position(&origin).filter(|_| voxel.is_some()),
             voxel,
-            ..Marks::default()
+            ..Marks::because(format!("it has {}", about.path))
         })
     }
-}
-
-/// A position given in z, y, x order.
-fn origin(offset: &[f64]) -> Option<Xyz<f64>> {
-    let [z, y, x] = *offset else { return None };
-    let origin = Xyz::new(x, y, z);
-    (x.is_finite() && y.is_finite() && z.is_finite()).then_some(origin)
 }

@@ -46,20 +46,19 @@ impl Layout for Dclab {
             rank: is_image.then_some(Rank::Declared),
             axes: Some(axes),
             voxel,
-            notices: other_length(about)
-                .into_iter()
-                .map(Notice::warning)
-                .collect(),
+            notices: other_length(about).into_iter().collect(),
             ..marks
         })
     }
 }
 
-/// A remark if there are not as many frames as in the image.
-fn other_length(about: &About<'_>) -> Option<String> {
+/// A notice if there are not as many frames as in the image.
+fn other_length(about: &About<'_>) -> Option<Notice> {
     let frames = *about.dataset.shape.first()?;
     let images = *about.file.dataset(IMAGE).ok()?.shape.first()?;
     (frames != images).then(|| {
-        format!("it has {frames} frames, and the image {images}: they belong together by number")
+        Notice::warning(format!(
+            "it has {frames} frames, and the image {images}: they belong together by number"
+        ))
     })
 }

@@ -58,25 +58,30 @@ fn axes(about: &About<'_>) -> Option<Axes> {
     Axes::new("ctzyx".get(5usize.checked_sub(about.rank())?..)?).ok()
 }
 
+/// The spacing along the axis with this letter, by `DimensionScaleX` etc.
 fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
     let path = about.beside(&format!("DimensionScale{}", letter.to_ascii_uppercase()));
     let scale = about.file.attributes(&path)?;
-    let state = scale.number("State");
-    let unit = scale.text("UNIT");
+    if let Some(state) = scale.number("State")
+        && UNKNOWN.contains(&state)
+    {
+        return None;
+    }
     let step = about.file.numbers(&path)?.first().copied()?;
-    state
-        .is_none_or(|state| !UNKNOWN.contains(&state))
-        .then(|| Spacing::new(step, None, unit.as_deref()))
+    Some(Spacing::new(step, None, scale.text("UNIT").as_deref()))
 }
 
 /// The title of the acquisition, else the description of its channel.
 fn title(about: &About<'_>, acquisition: &str) -> Option<String> {
-    ["Title", "ChannelDescription"]
-        .iter()
-        .filter_map(|name| {
-            about
-                .file
-                .text(&format!("{acquisition}/PhysicalData/{name}"))
-        })
-        .find(|text| !text.trim().is_empty())
+    for name in ["Title", "ChannelDescription"] {
+        let text = about
+            .file
+            .text(&format!("{acquisition}/PhysicalData/{name}"));
+        if let Some(text) = text
+            && !text.trim().is_empty()
+        {
+            return Some(text);
+        }
+    }
+    None
 }

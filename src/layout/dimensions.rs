@@ -41,9 +41,14 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     if !has_labels && !has_scales && listed.is_none() {
         return None;
     }
-    let listed = listed.iter().flat_map(|list| list.split(','));
-    let labels = about.dataset.dimension_labels();
-    let labels = labels.unwrap_or_else(|| listed.map(|label| label.trim().to_owned()).collect());
+    let labels = match (about.dataset.dimension_labels(), listed) {
+        (Some(labels), _) => labels,
+        (None, Some(list)) => list
+            .split(',')
+            .map(|label| label.trim().to_owned())
+            .collect(),
+        (None, None) => Vec::new(),
+    };
     let scales = if has_scales {
         about.dataset.scales().unwrap_or_default()
     } else {
@@ -71,12 +76,11 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// Whether a dataset holds coordinates in two or more dimensions, for example the longitude of each
-/// pixel.
+/// Whether a dataset holds coordinates along x or y, for example the longitude of each pixel.
 fn is_coordinate(attributes: &Attributes) -> bool {
     let by_name = lower_case(attributes, "standard_name").and_then(|name| by_standard_name(&name));
-    is_horizontal(by_name)
-        || is_horizontal(lower_case(attributes, "units").and_then(|units| by_units(&units)))
+    let by_units = lower_case(attributes, "units").and_then(|units| by_units(&units));
+    is_horizontal(by_name) || is_horizontal(by_units)
 }
 
 fn is_horizontal(axis: Option<AxisName>) -> bool {
@@ -88,6 +92,7 @@ fn lower_case(attributes: &Attributes, name: &str) -> Option<String> {
     Some(attributes.text(name)?.trim().to_lowercase())
 }
 
+/// Whether the names or the units of a scale are those of a spectrum.
 fn is_of_spectrum(scale: &Scale) -> bool {
     let units = scale.attributes.text("units");
     scale
@@ -115,6 +120,7 @@ fn stated(attributes: &Attributes) -> Option<AxisName> {
         })
 }
 
+/// The axis of a standard name of CF: x for `grid_longitude`.
 fn by_standard_name(name: &str) -> Option<AxisName> {
     match name {
         "longitude"
@@ -136,6 +142,7 @@ fn by_standard_name(name: &str) -> Option<AxisName> {
     }
 }
 
+/// The axis of units: y for `degrees_north`, t for `days since 1970-01-01`.
 fn by_units(units: &str) -> Option<AxisName> {
     match degrees(units) {
         Some("e" | "east") => Some(AxisName::X),
@@ -145,7 +152,8 @@ fn by_units(units: &str) -> Option<AxisName> {
     }
 }
 
-/// The direction after `degrees_`, in lower case.
+/// The direction after `degrees_`, in lower case: `north` in `degrees_north`, `e` in `degreeE`;
+/// empty in `degrees`.
 fn degrees(units: &str) -> Option<&str> {
     let rest = units.strip_prefix("degree")?;
     let rest = rest.strip_prefix('s').unwrap_or(rest);

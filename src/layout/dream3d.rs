@@ -10,9 +10,9 @@
 pub(super) mod simplnx;
 
 use voltile_base::axes::Axes;
-use voltile_base::geometry::Xyz;
 use voltile_base::paint::Kind;
 
+use super::channel::position;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
@@ -52,19 +52,17 @@ impl Layout for Dream3d {
 
 /// The marks of an array, if it has a value for each cell of the geometry.
 pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
-    let space: Vec<u64> = geometry
-        .dimensions
-        .iter()
-        .rev()
-        .map(|extent| *extent as u64)
-        .collect();
     let shape = &about.dataset.shape;
-    let axes = match shape.len().checked_sub(3)? {
-        0 => Axes::new("zyx"),
-        1 => Axes::new("zyxc"),
+    let axes = match shape.len() {
+        3 => Axes::new("zyx"),
+        4 => Axes::new("zyxc"),
         _ => return None,
     };
-    if shape.get(..3) != Some(&space[..]) {
+    let cells = geometry.dimensions.iter().rev();
+    if !cells
+        .map(|extent| *extent as u64)
+        .eq(shape[..3].iter().copied())
+    {
         return None;
     }
     let is_feature = about.last() == "FeatureIds" && about.is_integer();
@@ -74,10 +72,6 @@ pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
         Marks::default()
     };
     let is_colour = shape.len() == 4 && about.is_colour();
-    let origin = match geometry.origin[..] {
-        [x, y, z] => Some(Xyz::new(x, y, z)),
-        _ => None,
-    };
     Some(Marks {
         because: Some(format!(
             "{} has a value for each cell of its geometry",
@@ -86,7 +80,7 @@ pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
         axes: axes.ok(),
         kind: marks.kind.or(is_colour.then_some(Kind::Rgb)),
         voxel: VoxelSize::xyz(&geometry.spacing, geometry.unit.as_deref()),
-        origin,
+        origin: position(&geometry.origin),
         ..marks
     })
 }

@@ -44,52 +44,48 @@ impl Layout for FlyEm {
 }
 
 fn stack(about: &About<'_>) -> Marks {
-    let table = about
-        .file
-        .dataset(TRANSFORMS)
-        .ok()
-        .filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
-    let (because, reason) = match table {
-        Some(_) => (
-            "it has /stack and /transforms",
-            "/transforms maps its ids to bodies",
-        ),
-        None => ("it has /stack", "/stack has ids of 32 or 64 bits"),
+    let table = about.file.dataset(TRANSFORMS).ok();
+    let table = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
+    let Some(table) = table else {
+        let marks = if holds_ids(about.dataset.stored.voxel) {
+            Marks::labels("/stack has ids of 32 or 64 bits")
+        } else {
+            Marks::default()
+        };
+        return Marks {
+            because: Some("it has /stack".to_owned()),
+            ..marks
+        };
     };
-    let is_labels =
-        holds_ids(about.dataset.stored.voxel) || (table.is_some() && about.is_integer());
-    let table = table.filter(|_| is_labels);
-    let bodies = table.as_deref().map(bodies);
-    let remark = bodies.as_ref().filter(|bodies| bodies.is_none()).map(|_| {
-        format!(
-            "its ids are shown as stored, not those of bodies: {TRANSFORMS} does not hold integers, or more than the \
-             {MAX_IDS} that are read"
-        )
-    });
-    let marks = match is_labels {
-        true if remark.is_some() => Marks::labels("/stack has ids next to /transforms"),
-        true => Marks::labels(reason),
-        false => Marks::default(),
-    };
-    Marks {
-        because: Some(because.to_owned()),
-        values: bodies.flatten(),
-        notices: remark.into_iter().map(Notice::warning).collect(),
-        ..marks
+    let because = "it has /stack and /transforms".to_owned();
+    if !about.is_integer() {
+        return Marks::because(because);
+    }
+    match bodies(&table) {
+        Some(bodies) => Marks {
+            because: Some(because),
+            values: Some(bodies),
+            ..Marks::labels("/transforms maps its ids to bodies")
+        },
+        None => Marks {
+            because: Some(because),
+            notices: vec![Notice::warning(format!(
+                "its ids are shown as stored, not the ids of bodies: {TRANSFORMS} does not hold integers, or holds more \
+                 than the {MAX_IDS} that are read"
+            ))],
+            ..Marks::labels("/stack has ids next to /transforms")
+        },
     }
 }
 
 /// The bodies of superpixels; `None` if the table is too long, or not of integers.
 fn bodies(table: &StoredDataset) -> Option<Values> {
-    Some(Values::ids(
-        table
-            .ids()?
-            .chunks_exact(2)
-            .map(|row| (row[0], row[1]))
-            .collect(),
-    ))
+    let ids = table.ids()?;
+    let rows = ids.chunks_exact(2).map(|row| (row[0], row[1]));
+    Some(Values::ids(rows.collect()))
 }
 
+/// Whether a channel shows the bodies of the stack.
 fn shows_bodies(channel: &FoundChannel) -> bool {
     let finest = channel.levels.first();
     finest.is_some_and(|level| level.paths.first() == Some(STACK) && level.view.values.is_some())

@@ -14,8 +14,8 @@ use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, Rank, dimensions, usual_axes};
 
-/// Parts of the names of dimensions, in lower case, and the axis that they mean; the first one that
-/// a name contains counts.
+/// Parts of the names of dimensions, in lower case, and the axis that they mean. The first row with
+/// a part that the name contains counts.
 const DIMENSIONS: [(&[&str], AxisName); 4] = [
     (
         &["xdim", "xtrack", "across", "cross", "sample", "pixel"],
@@ -31,7 +31,7 @@ const DIMENSIONS: [(&[&str], AxisName); 4] = [
         AxisName::Z,
     ),
 ];
-/// The most parts in which the metadata are read.
+/// Maximum number of datasets from which the metadata are read.
 const MAX_PARTS: usize = 16;
 
 pub(super) struct HdfEos;
@@ -74,7 +74,8 @@ fn metadata(file: &OpenFile) -> String {
         .collect()
 }
 
-/// The names of a field's dimensions, slowest first.
+/// The names of a field's dimensions, slowest first: `YDim` and `XDim` for the line
+/// `DimList=("YDim","XDim")` after `DataFieldName="FIELD"` and `GridName="STRUCTURE"`.
 fn names(metadata: &str, structure: &str, field: &str) -> Option<Vec<String>> {
     let mut is_in_structure = false;
     let mut is_of_field = false;
@@ -96,6 +97,7 @@ fn names(metadata: &str, structure: &str, field: &str) -> Option<Vec<String>> {
     None
 }
 
+/// A value without parentheses, quotes and spaces around it.
 fn unquoted(value: &str) -> &str {
     value.trim_matches(|c: char| c.is_whitespace() || "()\"".contains(c))
 }
@@ -116,7 +118,7 @@ fn axes(names: &[String], shape: &[u64]) -> Option<Axes> {
     })
 }
 
-/// The axis of a dimension; what stands behind a colon is the name of its grid.
+/// The axis of a dimension: y for `YDim:Grid`, whose grid is named behind the colon.
 fn axis(name: &str) -> Option<AxisName> {
     let name = name.split(':').next()?.to_lowercase();
     let known = DIMENSIONS

@@ -12,7 +12,7 @@
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
-use voltile_base::paint::Kind;
+use voltile_base::paint::{Kind, Window};
 use voltile_hdf5::volume::Values;
 
 use super::contents::About;
@@ -33,53 +33,45 @@ impl Layout for HdfImage {
             "IMAGE" => {}
             _ => return None,
         }
-        let because = format!("{} has the attribute CLASS: IMAGE", about.path);
-        let origin = about.attributes.text("DISPLAY_ORIGIN");
-        let other = origin
-            .as_deref()
-            .map(str::trim)
-            .filter(|origin| *origin != "UL");
-        let marks = Marks {
+        let mut marks = Marks {
             rank: Some(Rank::Declared),
-            notices: other.map(other_origin).into_iter().collect(),
-            ..Marks::because(because)
+            ..Marks::because(format!("{} has the attribute CLASS: IMAGE", about.path))
         };
-        let limits = about.attributes.numbers("IMAGE_MINMAXRANGE");
-        let range = limits.and_then(|limits| match *limits {
-            [least, greatest] => range(least, greatest),
-            _ => None,
-        });
-        let is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
+        if let Some(origin) = about.attributes.text("DISPLAY_ORIGIN")
+            && origin.trim() != "UL"
+        {
+            marks.notices.push(other_origin(origin.trim()));
+        }
+        let rank = about.dataset.shape.len();
         let subclass = about.attributes.text("IMAGE_SUBCLASS").unwrap_or_default();
-        let marks = match (subclass.trim(), about.dataset.shape.len()) {
-            ("IMAGE_TRUECOLOR", 3 | 4) => Marks {
-                kind: Some(Kind::Rgb),
-                axes: interlaced(about),
-                ..marks
-            },
-            ("", 3 | 4) if about.is_colour() => Marks {
-                kind: Some(Kind::Rgb),
-                axes: interlaced(about),
-                ..marks
-            },
-            ("IMAGE_INDEXED", 2) => {
-                let colours = palette(about).map(Values::palette);
-                let kind = colours.as_ref().map(|_| Kind::Rgb);
-                Marks {
-                    kind,
-                    values: colours,
-                    axes: Axes::new("yx").ok(),
-                    ..marks
-                }
-            }
-            (_, rank) => Marks {
-                axes: Axes::new("yx").ok().filter(|_| rank == 2),
-                range,
-                is_inverted,
-                ..marks
-            },
+        let is_true_colour = match subclass.trim() {
+            "IMAGE_TRUECOLOR" => true,
+            "" => about.is_colour(),
+            _ => false,
         };
-        Some(marks).filter(|marks| marks.kind != Some(Kind::Rgb) || marks.axes.is_some())
+        if is_true_colour && matches!(rank, 3 | 4) {
+            marks.kind = Some(Kind::Rgb);
+            marks.axes = Some(interlaced(about)?);
+            return Some(marks);
+        }
+        if rank == 2 {
+            marks.axes = Axes::new("yx").ok();
+        }
+        if subclass.trim() == "IMAGE_INDEXED" && rank == 2 {
+            marks.values = palette(about).map(Values::palette);
+            marks.kind = marks.values.as_ref().map(|_| Kind::Rgb);
+        } else {
+            marks.range = display_range(about);
+            marks.is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
+        }
+        Some(marks)
+    }
+}
+
+fn display_range(about: &About<'_>) -> Option<Window> {
+    match about.attributes.numbers("IMAGE_MINMAXRANGE")?[..] {
+        [least, greatest] => range(least, greatest),
+        _ => None,
     }
 }
 
@@ -128,10 +120,5 @@ fn palette(about: &About<'_>) -> Option<Vec<[u8; 3]>> {
         .iter()
         .map(|value| u8::try_from(*value).ok())
         .collect();
-    Some(
-        components?
-            .chunks_exact(3)
-            .map(|colour| [colour[0], colour[1], colour[2]])
-            .collect(),
-    )
+    Some(components?.as_chunks::<3>().0.to_vec())
 }

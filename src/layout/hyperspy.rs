@@ -94,7 +94,8 @@ fn is_defined(text: &str) -> bool {
 }
 
 /// Names the axes by whether they are navigated. The signal's axes are y, x if it is an image. If
-/// it is a spectrum, its axis is z, and the last two navigated axes are y, x.
+/// it is a spectrum, its axis is z, and the last two navigated axes are y, x: three axes of which
+/// the first two are navigated are yxz.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
     let mut signal = Vec::new();
     let mut navigation = Vec::new();

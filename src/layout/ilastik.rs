@@ -48,7 +48,8 @@ impl Layout for Ilastik {
     }
 }
 
-/// The keys of vigra's axis tags, in storage order.
+/// The keys of vigra's axis tags, in storage order: tyx for
+/// `{"axes": [{"key": "t"}, {"key": "y"}, {"key": "x"}]}`.
 fn axes(tags: &Value) -> Option<Axes> {
     let keys = tags
         .get("axes")?
@@ -82,7 +83,7 @@ fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     VoxelSize::xyz(&edges, Some("nm"))
 }
 
-/// Why it holds labels.
+/// Why a dataset holds labels; `None` if nothing says so.
 fn labels_because(about: &About<'_>) -> Option<String> {
     if !about.is_integer() {
         return None;
@@ -94,7 +95,8 @@ fn labels_because(about: &About<'_>) -> Option<String> {
     exported_labels(&stem).map(|result| format!("its file is named {result}"))
 }
 
-/// The result of ilastik that a file is named after, if it is one of labels.
+/// The kind of labels that a file of ilastik is named after: `Object Identities` for
+/// `cells_Object Identities`.
 fn exported_labels(stem: &str) -> Option<&'static str> {
     let stem = letters(stem);
     LABELS
@@ -110,6 +112,7 @@ fn letters(text: &str) -> String {
         .to_ascii_lowercase()
 }
 
+/// Whether ilastik shows it as a picture in colour.
 fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {
     let components = axes
         .position(AxisName::C)

@@ -4,7 +4,8 @@
 //! padded to whole chunks; the actual extents are in the attributes `ImageSizeX`, `Y`, `Z` of the
 //! channel's group. Attributes are arrays of single characters. Channel groups may be links to
 //! other files: BigDataProcessor 2 writes one file per channel and time point, which can also be
-//! served alone. Sizes of levels are halved and rounded down.
+//! served alone: then the groups of levels are in its root. Sizes of levels are halved and rounded
+//! down.
 
 use voltile_base::geometry::{Affine, Xyz};
 use voltile_base::name::Name;
@@ -23,35 +24,33 @@ pub(super) struct Imaris;
 
 impl Layout for Imaris {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let tree = Tree::read(contents);
-        let (_, level) = tree.levels.first()?;
-        let (_, time) = tree.times.first()?;
-        let (_, channel) = tree.channels.first()?;
-        Some(format!("it has {}", tree.data(level, time, channel)))
+        let groups = ImarisGroups::read(contents);
+        let (_, level) = groups.levels.first()?;
+        let (_, time) = groups.times.first()?;
+        let (_, channel) = groups.channels.first()?;
+        Some(format!("it has {}", groups.data(level, time, channel)))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let tree = Tree::read(contents);
-        Ok(Some(
-            tree.channels
-                .iter()
-                .map(|(number, group)| tree.channel(*number, group))
-                .collect(),
-        ))
+        let groups = ImarisGroups::read(contents);
+        let channels = groups.channels.iter();
+        let found = channels.map(|(number, group)| groups.channel(*number, group));
+        Ok(Some(found.collect()))
     }
 }
 
-/// The groups of a file, by number. If a file has one channel and time point, levels are in the
-/// root and the rest is empty.
-struct Tree<'a> {
+/// The groups of a file, by number. In a file of one channel and time point, levels are in the
+/// root, and the names of the other groups are empty.
+struct ImarisGroups<'a> {
     file: &'a OpenFile,
+    /// The path of the group of the levels.
     root: &'static str,
     levels: Vec<(u64, String)>,
     times: Vec<(u64, String)>,
     channels: Vec<(u64, String)>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> ImarisGroups<'a> {
     fn read(contents: &Contents<'a>) -> Self {
         let file = contents.file;
         let levels = numbered(contents.root(), LEVEL);
@@ -113,14 +112,12 @@ impl<'a> Tree<'a> {
             .filter(|(_, time)| self.file.has(&self.data(finest, time, group)))
             .collect();
         let full = self.size(finest, group, &present);
+        let mut levels = Vec::new();
+        for (_, level) in &self.levels {
+            levels.extend(self.level(level, group, &present, full));
+        }
         // Without the image size of a level, its padding cannot be distinguished from the image.
-        let levels = self
-            .levels
-            .iter()
-            .filter_map(|(_, level)| self.level(level, group, &present, full));
-        let mut levels: Vec<FoundLevel> = levels
-            .filter(|level| level.view.size.is_some() == full.is_some())
-            .collect();
+        levels.retain(|level| level.view.size.is_some() == full.is_some());
         if levels.is_empty() {
             // Opening it gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
@@ -130,26 +127,27 @@ impl<'a> Tree<'a> {
         let voxel = full
             .and_then(|size| voxel_size(self.file, size))
             .or_else(|| self.element_size(&levels));
-        let transforms = full.and_then(|size| position(self.file, size)).into();
         let mut channel =
             FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
-        channel.transforms = transforms;
+        channel.transforms = full.and_then(|size| transform(self.file, size)).into();
         channel.facts.timing = self.timing();
         add_info(self.file, group, &mut channel);
         channel
     }
 
-    /// The dates of the time points: `TimePoint1` is that of the group `TimePoint 0`.
+    /// The dates of the time points: the attribute `TimePoint1` is the date of the group
+    /// `TimePoint 0`.
     fn timing(&self) -> Option<Timing> {
-        let (last, _) = self
-            .times
-            .last()
-            .filter(|(last, _)| *last > 0 && *last < MAX_DATES)?;
-        let dates = self.file.attributes("/DataSetInfo/TimeInfo")?;
-        let dates: Option<Vec<String>> = (1..=last + 1)
-            .map(|n| dates.text(&format!("TimePoint{n}")))
-            .collect();
-        Timing::of_dates(&dates?)
+        let (last, _) = *self.times.last()?;
+        if last == 0 || last >= MAX_DATES {
+            return None;
+        }
+        let info = self.file.attributes("/DataSetInfo/TimeInfo")?;
+        let mut dates = Vec::new();
+        for number in 1..=last + 1 {
+            dates.push(info.text(&format!("TimePoint{number}"))?);
+        }
+        Timing::of_dates(&dates)
     }
 
     /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or
@@ -187,34 +185,28 @@ impl<'a> Tree<'a> {
         if self.root.is_empty() {
             return Paths::One(self.data(level, "", channel));
         }
-        let last = self
-            .times
-            .last()
-            .map_or(0, |(last, _)| last.saturating_add(1));
-        Paths::times(
-            last,
-            present
-                .iter()
-                .map(|(number, time)| (*number, self.data(level, time, channel))),
-        )
+        let last = self.times.last();
+        let count = last.map_or(0, |(last, _)| last.saturating_add(1));
+        let paths = present
+            .iter()
+            .map(|(number, time)| (*number, self.data(level, time, channel)));
+        Paths::times(count, paths)
     }
 
     /// The size of the image at a level, without padding.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
-        let own = present.iter().find_map(|(_, time)| {
-            let group = self.file.attributes(&self.group(level, time, channel))?;
-            size(&group, "ImageSize")
-        });
-        let is_finest = self
-            .levels
-            .first()
-            .is_some_and(|(_, finest)| finest == level);
-        own.or_else(|| {
-            self.file
-                .attributes("/DataSetInfo/Image")
-                .filter(|_| is_finest)
-                .and_then(|image| size(&image, ""))
-        })
+        for (_, time) in present {
+            let group = self.file.attributes(&self.group(level, time, channel));
+            let own = group.and_then(|group| size(&group, "ImageSize"));
+            if own.is_some() {
+                return own;
+            }
+        }
+        let (_, finest) = self.levels.first()?;
+        if level != finest {
+            return None;
+        }
+        size(&self.file.attributes("/DataSetInfo/Image")?, "")
     }
 
     /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
@@ -228,30 +220,26 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Adds what `DataSetInfo` says about the channel.
+/// Adds what `DataSetInfo` says about the channel: its name, range and colour.
 fn add_info(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
-    let Some(about) = file
-        .attributes(&format!("/DataSetInfo/{group}"))
-        .filter(|_| !group.is_empty())
-    else {
+    if group.is_empty() {
+        return;
+    }
+    let Some(info) = file.attributes(&format!("/DataSetInfo/{group}")) else {
         return;
     };
-    channel.facts.label = about
-        .text("Name")
-        .map(|label| label.trim().to_owned())
-        .filter(|label| !label.is_empty());
-    channel.range = about
-        .text("ColorRange")
-        .and_then(|range| display_range(&range));
-    let is_plain = about
-        .text("ColorMode")
-        .is_none_or(|mode| mode == "BaseColor");
-    channel.facts.colour = about
-        .text("Color")
-        .filter(|_| is_plain)
-        .and_then(|colour| colour_code(&colour));
+    let label = info.text("Name").map(|label| label.trim().to_owned());
+    channel.facts.label = label.filter(|label| !label.is_empty());
+    let range = info.text("ColorRange");
+    channel.range = range.and_then(|range| display_range(&range));
+    let mode = info.text("ColorMode");
+    if mode.is_none_or(|mode| mode == "BaseColor") {
+        let colour = info.text("Color");
+        channel.facts.colour = colour.and_then(|colour| colour_code(&colour));
+    }
 }
 
+/// The extents in the attributes `<prefix>X`, `<prefix>Y` and `<prefix>Z`.
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
     let [x, y, z] = ["X", "Y", "Z"].map(|axis| -> Option<u64> {
         let text = attributes.text(&format!("{prefix}{axis}"))?;
@@ -260,7 +248,8 @@ fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
     Some(Xyz::new(x?, y?, z?)).filter(|size| size.volume() > 0)
 }
 
-/// The power of two nearest to the ratio of sizes, since sizes are rounded down at each level.
+/// The power of two nearest to the ratio of sizes, since sizes are rounded down at each level: 2
+/// for 45 and 22.
 fn nearest_power(full: u64, size: u64) -> u64 {
     let exponent = (full as f64 / size as f64).log2().round().clamp(0.0, 62.0);
     1 << exponent as u32
@@ -283,7 +272,7 @@ fn colour_code(text: &str) -> Option<String> {
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
     let unit = image.text("Unit");
-    if let Some((_, edges)) = extents(&image, size)
+    if let Some((_, edges)) = corner_and_voxel(&image, size)
         && let Some(voxel) = VoxelSize::new(edges, unit.as_deref())
     {
         return Some(voxel.found_in(|| "/DataSetInfo/Image: ExtMin, ExtMax".to_owned()));
@@ -294,22 +283,25 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     Some(voxel.found_in(|| "/DataSetInfo/Image: RecordingEntry…Spacing".to_owned()))
 }
 
-/// Where the image lies. Extents that begin at 0 say nothing of it.
-fn position(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
-    let (corner, voxel) = extents(&file.attributes("/DataSetInfo/Image")?, size)?;
-    let begin = corner.zip(voxel, |corner, voxel| corner / voxel + 0.5);
-    Affine::new(Affine::scaling(voxel).beginning_at(begin).rows())
-        .filter(|_| corner != Xyz::all(0.0))
+/// Where the image lies in the microscope's space; `None` if its corner is at 0, which says
+/// nothing.
+fn transform(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
+    let (corner, voxel) = corner_and_voxel(&file.attributes("/DataSetInfo/Image")?, size)?;
+    if corner == Xyz::all(0.0) {
+        return None;
+    }
+    let centre = corner.zip(voxel, |corner, voxel| corner / voxel + 0.5);
+    Affine::new(Affine::scaling(voxel).beginning_at(centre).rows())
 }
 
-/// The corner of the first voxel, and the size of a voxel.
-fn extents(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
+/// The position of the corner of the first voxel, and the size of a voxel, in the file's unit.
+fn corner_and_voxel(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
     let least = corner(image, "Min")?;
     let most = corner(image, "Max")?;
+    let extent = most.zip(least, |most, least| most - least);
     Some((
         least,
-        most.zip(least, |most, least| most - least)
-            .zip(size, |extent, n| extent / n as f64),
+        extent.zip(size, |extent, count| extent / count as f64),
     ))
 }
 

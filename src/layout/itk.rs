@@ -8,7 +8,6 @@
 
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
-use voltile_hdf5::volume::VoxelType;
 
 use super::Layout;
 use super::contents::About;
@@ -39,19 +38,16 @@ impl Layout for Itk {
         let Calibration { voxel, origin } =
             Calibration::new(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
-        let is_colour = has_components && about.is_colour();
-        let because = format!("it has {}", about.path);
-        let kind = is_colour.then_some(Kind::Rgb);
         let directions = file
             .numbers(&about.beside("Directions"))
             .and_then(|matrix| directions(&matrix, spacing.len()));
         Some(Marks {
             axes: Some(axes),
-            kind,
+            kind: (has_components && about.is_colour()).then_some(Kind::Rgb),
             voxel,
             origin,
             directions,
-            ..Marks::because(because)
+            ..Marks::because(format!("it has {}", about.path))
         })
     }
 
@@ -75,8 +71,9 @@ fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     }
 }
 
-/// The directions of x, y and z from the rows of a square matrix; `axes` is its size, and a fourth
-/// axis is time. An axis that the image does not have runs as usual.
+/// The directions of x, y and z from a square matrix with a row for each of the image's `axes`, of
+/// which a fourth is time. Without z, that runs along its own axis of space: the rows 0.8 0.6 and
+/// -0.6 0.8 are the directions 0.8 0.6 0, -0.6 0.8 0 and 0 0 1.
 fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
     if matrix.len() != axes * axes {
         return None;
@@ -87,14 +84,6 @@ fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
         direction[..in_space].copy_from_slice(&matrix[row * axes..][..in_space]);
     }
     Some(directions)
-}
-
-impl About<'_> {
-    /// Whether its last axis can hold red, green, blue and perhaps opacity as bytes.
-    pub(super) fn is_colour(&self) -> bool {
-        self.dataset.stored.voxel == VoxelType::U8
-            && matches!(self.dataset.shape.last(), Some(3 | 4))
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`. And Octave's files
 //! (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
 //!
-//! Sources: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
-//! attributes follow the reader `hdf5storage`. Octave's `ls-hdf5.cc`. Both programs are
+//! Sources: MathWorks, "MAT-File Versions", which only says that its files are HDF5; the reader
+//! `hdf5storage`, for the attributes; Octave's `ls-hdf5.cc`. Both programs are
 //! column-major and HDF5 is row-major, so axes are reversed: an array of (row, column, slice) is a
 //! dataset of (slice, column, row), whose axes are z, x, y. Three unsigned bytes for each pixel are
 //! a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
@@ -51,7 +51,7 @@ impl Layout for Matlab {
     }
 }
 
-/// The marks of an array; it may hold colours if its elements are unsigned bytes.
+/// The marks of an array. Only unsigned bytes may be colours.
 fn array(shape: &[u64], is_bytes: bool, because: String) -> Marks {
     let colours = coloured(shape).filter(|_| is_bytes);
     Marks {
@@ -61,8 +61,8 @@ fn array(shape: &[u64], is_bytes: bool, because: String) -> Marks {
     }
 }
 
-/// The axes of (row, column, component) or (row, column, component, frame), as MATLAB stores
-/// pictures in colour.
+/// The axes of pictures in colour, which are (row, column, component) or (row, column, component,
+/// frame) in MATLAB: a dataset of 3 × 200 × 100 is cxy. `None` for other shapes.
 fn coloured(shape: &[u64]) -> Option<Axes> {
     use AxisName::{C, T, X, Y};
     match *shape {
@@ -72,6 +72,7 @@ fn coloured(shape: &[u64]) -> Option<Axes> {
     }
 }
 
+/// The axes of arrays of numbers: zxy for a dataset of 9 × 200 × 100.
 fn axes(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     match *shape {

@@ -44,23 +44,21 @@ impl Layout for Minc {
         } else {
             Marks::default()
         };
-        let place = SpatialFrame::read(about.file);
-        let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
-        Some(Marks {
+        let mut marks = Marks {
             because: Some(format!("it has {IMAGE}")),
             kind: marks.kind.or(is_coloured.then_some(Kind::Rgb)),
-            voxel: place
-                .as_ref()
-                .and_then(|place| VoxelSize::new(place.steps.map(f64::abs), place.unit.as_deref())),
-            origin: place.as_ref().and_then(SpatialFrame::origin),
-            directions: place.as_ref().map(SpatialFrame::directions),
-            values: is_scaled
-                .then(|| scaling(about, &axes))
-                .flatten()
-                .map(Values::scaled),
-            axes: Some(axes),
             ..marks
-        })
+        };
+        if let Some(frame) = SpatialFrame::read(about.file) {
+            marks.voxel = VoxelSize::new(frame.steps.map(f64::abs), frame.unit.as_deref());
+            marks.origin = frame.origin();
+            marks.directions = Some(frame.directions());
+        }
+        if about.is_integer() && marks.kind.is_none() {
+            marks.values = scaling(about, &axes).map(Values::scaled);
+        }
+        marks.axes = Some(axes);
+        Some(marks)
     }
 
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
@@ -90,9 +88,11 @@ fn axes(order: &str) -> Option<Axes> {
 
 /// Where the image lies in space, by its dimensions x, y and z.
 struct SpatialFrame {
+    /// The distances of adjacent voxels; negative along reversed axes.
     steps: Xyz<f64>,
-    /// Unknown if a dimension has none.
+    /// The position of the first voxel along each dimension; `None` if one lacks it.
     starts: Option<[f64; 3]>,
+    /// The direction of each dimension, a vector of length 1.
     cosines: [[f64; 3]; 3],
     unit: Option<String>,
 }
@@ -102,15 +102,16 @@ impl SpatialFrame {
         let [x, y, z] = ['x', 'y', 'z']
             .map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
         let dimensions = [x?, y?, z?];
+        let [x, y, z] = &dimensions;
         Some(Self {
             steps: of_each(&dimensions, "step")?.into(),
             starts: of_each(&dimensions, "start"),
             cosines: [
-                cosines(&dimensions[0], [1.0, 0.0, 0.0]),
-                cosines(&dimensions[1], [0.0, 1.0, 0.0]),
-                cosines(&dimensions[2], [0.0, 0.0, 1.0]),
+                cosines(x, [1.0, 0.0, 0.0]),
+                cosines(y, [0.0, 1.0, 0.0]),
+                cosines(z, [0.0, 0.0, 1.0]),
             ],
-            unit: dimensions[0].text("units"),
+            unit: x.text("units"),
         })
     }
 
@@ -125,7 +126,7 @@ impl SpatialFrame {
         Some(position.into())
     }
 
-    /// Where indices grow.
+    /// The directions in which indices grow along x, y and z.
     fn directions(&self) -> [[f64; 3]; 3] {
         let signs = <[f64; 3]>::from(self.steps.map(f64::signum));
         std::array::from_fn(|axis| self.cosines[axis].map(|part| part * signs[axis]))
@@ -138,7 +139,7 @@ fn of_each(dimensions: &[Attributes; 3], name: &str) -> Option<[f64; 3]> {
     Some([x?, y?, z?])
 }
 
-/// Where a dimension points.
+/// The direction in which a dimension points, by default `usual`.
 fn cosines(dimension: &Attributes, usual: [f64; 3]) -> [f64; 3] {
     dimension
         .numbers("direction_cosines")
@@ -157,14 +158,11 @@ fn is_labels(about: &About<'_>) -> bool {
         .is_some_and(|class| class.trim().trim_end_matches('_') == "label")
 }
 
-/// The scale of each position along the leading axes, if they differ.
+/// The scale of each position along the leading axes; `None` if all have one scale.
 fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
     let least = about.file.table(&about.beside("image-min"))?;
     let most = about.file.table(&about.beside("image-max"))?;
-    let are_equal = [&least, &most]
-        .iter()
-        .all(|values| values.windows(2).all(|pair| pair[0] == pair[1]));
-    if least.len() != most.len() || are_equal {
+    if least.len() != most.len() || (are_equal(&least) && are_equal(&most)) {
         return None;
     }
     let [lowest, highest] = valid_range(about)?;
@@ -185,28 +183,38 @@ fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
     })
 }
 
-/// `valid_range`, else the whole range of the type.
+fn are_equal(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+/// `valid_range`, least first, else the whole range of the type.
 fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
-    match (
-        about.attributes.numbers("valid_range").as_deref(),
-        about.dataset.stored.voxel.full_window(),
-    ) {
-        (Some([lo, hi]), _) if lo.is_finite() && hi.is_finite() && lo != hi => {
-            Some([lo.min(*hi), lo.max(*hi)])
-        }
-        (_, Window::Whole { lo, hi }) => Some([lo as f64, hi as f64]),
-        _ => None,
+    if let Some([lo, hi]) = about.attributes.numbers("valid_range").as_deref()
+        && lo.is_finite()
+        && hi.is_finite()
+        && lo != hi
+    {
+        return Some([lo.min(*hi), lo.max(*hi)]);
+    }
+    match about.dataset.stored.voxel.full_window() {
+        Window::Whole { lo, hi } => Some([lo as f64, hi as f64]),
+        Window::AsStored | Window::Real { .. } => None,
     }
 }
 
 /// The distances in a table between adjacent positions along time and space. The table has a value
-/// for each position along as many leading axes as its length says.
+/// for each position along as many leading axes as its length says: a table of 20 values for tzyx
+/// of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no number of leading
+/// axes fits, or if channels are among them.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let leading =
         (0..=shape.len()).find(|count| shape[..*count].iter().product::<u64>() == length as u64)?;
-    axes.position(AxisName::C)
-        .is_none_or(|place| place >= leading)
-        .then_some(())?;
+    if axes
+        .position(AxisName::C)
+        .is_some_and(|place| place < leading)
+    {
+        return None;
+    }
     let [time, x, y, z] =
         [AxisName::T, AxisName::X, AxisName::Y, AxisName::Z].map(|axis| {
             match axes.position(axis) {

@@ -18,10 +18,11 @@ impl Layout for Ndstore {
         }
         let channel = about.file.text(&about.beside("CHANNELTYPE"));
         let data = about.file.text(&about.beside("DATATYPE"));
-        let known = channel
-            .as_ref()
-            .map(|_| "CHANNELTYPE")
-            .or(data.as_ref().map(|_| "DATATYPE"))?;
+        let known = match (&channel, &data) {
+            (Some(_), _) => "CHANNELTYPE",
+            (None, Some(_)) => "DATATYPE",
+            (None, None) => return None,
+        };
         let is_labels =
             about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
         Some(Marks {

@@ -85,7 +85,8 @@ pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
     missing
 }
 
-/// A number as it is in an unsigned type of the same size, if there is one.
+/// A number as it is in the unsigned type of the same size, if values are of it: -1 is 255 in 8
+/// bits.
 fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
     match (number, unsigned) {
         (Number::Whole(whole), Some(voxel)) => {
@@ -102,26 +103,23 @@ fn packing(attributes: &Attributes) -> Option<String> {
     unpacked(scale, offset, attributes.text("units").as_deref())
 }
 
-/// The formula of packed values, unless they are stored as they are.
+/// The formula of packed values: "stored values × 0.01 + 273.15 are kelvin". `None` if it changes
+/// nothing.
 fn unpacked(scale: f64, offset: f64, units: Option<&str>) -> Option<String> {
-    let units = units
-        .map(str::trim)
-        .filter(|units| !units.is_empty())
-        .unwrap_or("the real values");
-    let times = (scale != 1.0).then(|| format!(" × {}", in_words(scale)));
-    let sign = if offset < 0.0 { '−' } else { '+' };
-    let plus = (offset != 0.0).then(|| format!(" {sign} {}", in_words(offset.abs())));
-    let any = times.is_some() || plus.is_some();
-    any.then(|| {
-        format!(
-            "stored values{}{} are {units}",
-            times.unwrap_or_default(),
-            plus.unwrap_or_default()
-        )
-    })
+    let mut formula = "stored values".to_owned();
+    if scale != 1.0 {
+        formula += &format!(" × {}", in_words(scale));
+    }
+    if offset != 0.0 {
+        let sign = if offset < 0.0 { '−' } else { '+' };
+        formula += &format!(" {sign} {}", in_words(offset.abs()));
+    }
+    let is_packed = scale != 1.0 || offset != 0.0;
+    let units = units.map(str::trim).filter(|units| !units.is_empty());
+    is_packed.then(|| format!("{formula} are {}", units.unwrap_or("the real values")))
 }
 
-/// A number without the digits that a 32-bit one gets when it is widened.
+/// A number as text, without the digits that one of 32 bits gets when it is widened: 0.01.
 fn in_words(number: f64) -> String {
     let narrow = number as f32;
     if f64::from(narrow) == number {

@@ -66,7 +66,7 @@ impl Layout for OpenPmd {
     }
 }
 
-/// In the order of the stored axes.
+/// Values in the order of the stored axes; `is_reversed` if they are given fastest first.
 fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
     if is_reversed {
         values.reverse();

@@ -40,7 +40,8 @@ impl Layout for Segger {
     }
 }
 
-/// The voxel size and the origin, unless the axes are rotated.
+/// The voxel size and the origin, unless the axes are rotated. The matrix 4 0 0 10, 0 4 0 20,
+/// 0 0 40 30 is a voxel size of 4 × 4 × 40, and an origin of 10, 20, 30.
 fn placed(matrix: &[f64]) -> Option<(Option<VoxelSize>, Xyz<f64>)> {
     let [xx, 0.0, 0.0, x, 0.0, yy, 0.0, y, 0.0, 0.0, zz, z] = *matrix else {
         return None;

@@ -63,7 +63,7 @@ fn metadata(about: &About<'_>) -> Option<Value> {
     serde_json::from_slice(&bytes[..end]).ok()
 }
 
-/// The spacing along y and x. Numbers are texts.
+/// The spacing along y, x and t, which has none. Numbers are mostly texts.
 fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
     [
         edge(metadata, "height", "PixelUnitY"),
@@ -72,6 +72,7 @@ fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
     ]
 }
 
+/// The edge of a pixel: `name` is `width` or `height`, and `unit` the key of its unit.
 fn edge(metadata: &Value, name: &str, unit: &str) -> Option<Spacing> {
     let result = metadata.get("BinaryResult")?;
     let size = result.get("PixelSize")?.get(name)?;
@@ -81,7 +82,8 @@ fn edge(metadata: &Value, name: &str, unit: &str) -> Option<Spacing> {
     Some(Spacing::new(step, None, Some(result.get(unit)?.as_str()?)))
 }
 
-/// The name of the detector with the index of the image, else the one that the image names.
+/// The name of the image's detector: by its index in the list of detectors, else as the image
+/// states it.
 fn detector(metadata: &Value) -> Option<&str> {
     let result = metadata.get("BinaryResult")?;
     listed_detector(metadata, result)
@@ -90,12 +92,13 @@ fn detector(metadata: &Value) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The name of the detector with the index of the image.
+/// The name in the list of detectors: `HAADF` for the index 1, if `Detector-1` is called so.
 fn listed_detector<'a>(metadata: &'a Value, result: &Value) -> Option<&'a str> {
     let index = result.get("DetectorIndex")?;
-    let index = index
-        .as_str()
-        .map_or_else(|| index.to_string(), str::to_owned);
+    let index = match index.as_str() {
+        Some(text) => text.to_owned(),
+        None => index.to_string(),
+    };
     metadata
         .get("Detectors")?
         .get(format!("Detector-{index}"))?

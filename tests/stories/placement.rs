@@ -189,6 +189,6 @@ fn labels_that_cannot_be_placed_are_named_with_the_reason() {
     });
     let checked = place.run(["check", "cremi.h5"]);
     assert_eq!(checked.code, 0, "{}", checked.err);
-    let words = "its voxels are 1.5 × 1.5 × 1 times (x × y × z) as large as those of raw; it is not drawn over that";
+    let words = "its voxels are 1.5 × 1.5 × 1 times (x × y × z) as large as the voxels of raw; it can be drawn over raw only";
     assert!(checked.err.contains(words), "{}", checked.err);
 }

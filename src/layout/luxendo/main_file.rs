@@ -26,53 +26,53 @@ impl Layout for MainFile {
         let times = numbered(contents.root(), "timepoint_");
         let views = views(contents.file, &times);
         let mut channels = Vec::with_capacity(views.len());
-        for angle in &views {
-            let of_channel = views.iter().filter(|view| view.channel == angle.channel);
+        for view in &views {
+            let of_channel = views.iter().filter(|other| other.channel == view.channel);
             let name = if of_channel.count() > 1 {
-                Name::nearest(&format!("{}_{}", angle.channel, angle.view))
+                Name::nearest(&format!("{}_{}", view.channel, view.name))
             } else {
-                Name::nearest(&angle.channel)
+                Name::nearest(&view.channel)
             };
-            channels.push(FoundChannel::new(name, angle.levels(contents.file, &times)));
+            channels.push(FoundChannel::new(name, view.levels(contents.file, &times)));
         }
         Ok(Some(channels))
     }
 }
 
-/// A view of a channel.
-struct Angle {
+/// A view of a channel, by the names of their groups.
+struct ChannelView {
     channel: String,
-    view: String,
+    name: String,
 }
 
 /// The views of the first time point.
-fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<Angle> {
+fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<ChannelView> {
     let Some((_, time)) = times.first() else {
         return Vec::new();
     };
     let mut found = Vec::new();
     for (_, channel) in numbered(&file.names_in(&format!("/{time}")), "channel_") {
-        for (_, view) in numbered(&file.names_in(&format!("/{time}/{channel}")), "view_") {
-            found.push(Angle {
+        for (_, name) in numbered(&file.names_in(&format!("/{time}/{channel}")), "view_") {
+            found.push(ChannelView {
                 channel: channel.clone(),
-                view,
+                name,
             });
         }
     }
     found
 }
 
-impl Angle {
+impl ChannelView {
     /// The path of its voxels at a time point and a level.
     fn data(&self, time: &str, level: &str) -> String {
-        format!("/{time}/{}/{}/{level}/data", self.channel, self.view)
+        format!("/{time}/{}/{}/{level}/data", self.channel, self.name)
     }
 
     fn levels(&self, file: &OpenFile, times: &[(u64, String)]) -> Vec<FoundLevel> {
         let Some((first, time)) = times.first() else {
             return Vec::new();
         };
-        let group = format!("/{time}/{}/{}", self.channel, self.view);
+        let group = format!("/{time}/{}/{}", self.channel, self.name);
         let mut levels = Vec::new();
         for (_, level) in numbered(&file.names_in(&group), "res_") {
             let paths = times
