@@ -31,7 +31,6 @@ mod resolve;
 mod sidecar;
 mod source;
 mod stored;
-mod survey;
 mod version;
 mod visible;
 mod watch;
@@ -69,7 +68,6 @@ pub use probe::Trial;
 pub use resolve::{NotFound, ResolvedTile};
 pub use sidecar::sidecar_path;
 pub use stored::StoredLevel;
-pub use survey::Survey;
 pub use visible::{ResolvedRange, range_of};
 
 /// All datasets served.

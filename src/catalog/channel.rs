@@ -15,12 +15,12 @@ use voltile_base::tile::Fingerprint;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
+use voltile_render::survey::{self, Survey};
 
 use super::levels::ChannelLevels;
 use super::names::Names;
 use super::sidecar;
 use super::stored::{StoredLevel, level_view};
-use super::survey::{self, Survey};
 use super::watch::FileWatch;
 use crate::config::ChannelSettings;
 use crate::layout::inventory::{ChannelRecord, range_text};

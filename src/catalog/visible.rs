@@ -7,10 +7,9 @@ use voltile_base::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
 use voltile_base::paint::Kind;
 use voltile_base::request::{ChannelChoice, RangeRequest, SlabRequest, TileRequest};
 use voltile_base::tile::TileKey;
-use voltile_render::plan;
+use voltile_render::{plan, survey};
 
 use super::overview::slices_at;
-use super::survey;
 use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedOverview, ResolvedTile};
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.

@@ -10,12 +10,13 @@ use voltile_base::paint::Kind;
 use voltile_base::tile::TileKey;
 use voltile_hdf5::volume::ReadError;
 use voltile_render::RenderError;
+use voltile_render::survey::Survey;
 
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::tile_service::TileService;
-use crate::catalog::{Channel, Dataset, Origin, Survey};
+use crate::catalog::{Channel, Dataset, Origin};
 
 impl TileService {
     /// Samples channels of a dataset that have not been sampled, at most as many as one document

@@ -20,6 +20,7 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
 use voltile_render::EncodeError;
 use voltile_render::plan::PixelKind;
+use voltile_render::survey::Survey;
 
 use super::boxes::BoxMemory;
 use super::error::TileError;
@@ -32,7 +33,7 @@ use super::pool::RenderPool;
 use super::reconciler::{Reconciler, Reloaded};
 use super::tier_writer::TierWriter;
 use super::work::{Purpose, TileWork};
-use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, RunTrials, Survey};
+use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, RunTrials};
 use crate::config::{Fault, Render, Settings};
 use crate::tier::Tiers;
 

@@ -3,7 +3,7 @@
 //! slice → downsample → project → window → colour → encode. The steps work on buffers and numbers;
 //! they know no cache, settings or names. Voxels come from the plan's volumes. Buffers are in a
 //! [`Scratch`], which is reused for every tile: page faults on fresh memory cost more than most of
-//! the steps.
+//! the steps. A channel's automatic window is that of a sample of its voxels: [`survey`].
 //!
 //! # Example
 //!
@@ -14,8 +14,7 @@
 //! # Invariants and limits
 //!
 //! - The pixels depend on the plan and the voxels, on nothing else: not on the instructions that
-//!   the
-//!   processor has, nor on earlier tiles of the same [`Scratch`].
+//!   the processor has, nor on earlier tiles of the same [`Scratch`].
 //! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, 16 MiB at
 //!   most, and 8 MiB more for a slab of slices.
 
@@ -29,6 +28,7 @@ mod overview;
 pub mod plan;
 mod slab;
 mod slice;
+pub mod survey;
 mod visible;
 mod window;
 

@@ -20,7 +20,7 @@ use voltile_hdf5::volume::{
 };
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
-pub(super) const RULES: u32 = 4;
+pub const RULES: u32 = 4;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
@@ -77,7 +77,7 @@ pub struct Survey {
 impl Survey {
     /// The window of 8-bit data: as stored, unless the sample covers less than a quarter of the
     /// range; then the file's display range, if it has one. A sample of one value says nothing.
-    pub(super) fn window_of_bytes(&self, range: Option<Window>) -> Window {
+    pub fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
         let counts = self
             .histogram
@@ -109,7 +109,7 @@ impl Survey {
 }
 
 /// The boxes that the sample of a level's volumes is taken from.
-pub(super) fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
+pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
     let of_volume = |volume: &Arc<dyn Volume>| -> Vec<Part> {
         let times = times(volume.as_ref());
         let whole = Region::whole(volume.shape().size);
@@ -130,7 +130,7 @@ pub(super) fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
 }
 
 /// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.
-pub(super) fn survey(
+pub fn survey(
     volumes: &[Arc<dyn Volume>],
     voxel: VoxelType,
     missing: &Missing,
@@ -409,7 +409,7 @@ fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
 }
 
 /// The window of values, which are sorted; `None` if there are none. All are finite.
-pub(super) fn window_of(values: &mut [f64]) -> Option<Window> {
+pub fn window_of(values: &mut [f64]) -> Option<Window> {
     values.sort_unstable_by(by_value);
     between(values)
 }
