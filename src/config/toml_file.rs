@@ -31,7 +31,7 @@ pub(super) fn tree(text: &str) -> Result<Value, String> {
 /// The line number of the byte at `place`, from 1.
 fn line_of(text: &str, place: usize) -> usize {
     let before = text.as_bytes().get(..place).unwrap_or_default();
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
+    memchr::memchr_iter(b'\n', before).count() + 1
 }
 
 /// Parses a single value, as in a flag or a variable: TOML, or else plain text.
