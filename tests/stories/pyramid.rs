@@ -14,7 +14,7 @@ use crate::common::picture::Picture;
 use crate::common::volumes::{Stored, invert, planes};
 use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome, wait_until};
 use hdf5::plist::file_create::FileSpaceStrategy;
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{Array3, ArrayD, IxDyn};
 use serde_json::Value;
 
 /// A pseudo-random number for each position.
@@ -301,17 +301,9 @@ fn a_voxel_of_a_level_is_the_mean_of_its_box_or_for_labels_the_first_voxel() {
     kinds(&path);
     let sidecar = sidecar_of(&place, &path);
     for name in ["u8", "u16", "i32", "f32", "segmentation"] {
-        let original = hdf5::File::open(&path)
-            .unwrap()
-            .dataset(name)
-            .unwrap()
-            .read_dyn::<f64>()
-            .unwrap();
-        let (depth, height, width) = (
-            original.shape()[0],
-            original.shape()[1],
-            original.shape()[2],
-        );
+        let dataset = hdf5::File::open(&path).unwrap().dataset(name).unwrap();
+        let original: Array3<f64> = dataset.read().unwrap();
+        let (depth, height, width) = original.dim();
         for level in [1, 3, 7] {
             let step = 1_usize << level;
             let (made, shape) = stored(&sidecar, &format!("{name}/s{level}"));
@@ -326,7 +318,7 @@ fn a_voxel_of_a_level_is_the_mean_of_its_box_or_for_labels_the_first_voxel() {
                 let edge = |at: usize, extent: usize| at * step..extent.min((at + 1) * step);
                 let positions =
                     edge(y, height).flat_map(|y| edge(x, width).map(move |x| [z, y, x]));
-                let voxels: Vec<f64> = positions.map(|at| original[&at[..]]).collect();
+                let voxels: Vec<f64> = positions.map(|at| original[at]).collect();
                 let mean = voxels.iter().sum::<f64>() / voxels.len() as f64;
                 let expected = match name {
                     "segmentation" => voxels[0],
@@ -658,7 +650,8 @@ fn each_stored_chunk_is_decoded_about_once() {
     let place = Place::new();
     let path = place.path("chunks.h5");
     file(&path, |file| {
-        let data = array(&[130, 260, 600], |at| noise(at) as u8);
+        let mut data = Array3::<u8>::zeros((130, 260, 600));
+        fastrand::Rng::with_seed(7).fill(data.as_slice_mut().unwrap());
         let builder = file
             .new_dataset_builder()
             .with_data(&data)

@@ -99,7 +99,7 @@ fn every_voxel_lies_in_the_cell_that_a_search_among_all_cells_finds() {
 
 #[test]
 fn neighbouring_frames_are_alike() {
-    let (_folder, path) = volume(SMALL);
+    let (_folder, path) = volume((TINY.0, SMALL.1));
     let voxels = read(&path, "time");
     let frames: Vec<_> = voxels.chunks(voxels.len() / 3).collect();
     let distance = |a: &[u32], b: &[u32]| {
@@ -114,7 +114,7 @@ fn neighbouring_frames_are_alike() {
 
 #[test]
 fn the_file_names_its_axes_and_the_size_of_its_voxels() {
-    let (_folder, path) = volume(SMALL);
+    let (_folder, path) = volume(TINY);
     let file = hdf5::File::open(&path).unwrap();
     let mut names = file.member_names().unwrap();
     names.sort();
@@ -132,8 +132,8 @@ fn the_file_names_its_axes_and_the_size_of_its_voxels() {
             .read_raw::<f64>()
             .unwrap();
         let (expected_axes, expected_size, shape) = match dataset.name().as_str() {
-            "/time" => ("tzyx", [1.0, 0.2, 0.2], SMALL.1.to_vec()),
-            _ => ("zyx", [0.030, 0.004, 0.004], SMALL.0.to_vec()),
+            "/time" => ("tzyx", [1.0, 0.2, 0.2], TINY.1.to_vec()),
+            _ => ("zyx", [0.030, 0.004, 0.004], TINY.0.to_vec()),
         };
         assert_eq!(
             (axes.as_str(), size, dataset.shape()),
