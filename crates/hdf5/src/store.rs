@@ -45,6 +45,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::Semaphore;
 use voltile_base::flow::cache::Cache;
 use voltile_base::metrics::StoreMetrics;
 
@@ -67,7 +68,8 @@ pub use object::Object;
 pub use relay::{Relay, RelayAnswer, RelayRequest};
 pub use version::Version;
 
-/// How many bytes of stored chunks are kept after they have arrived: enough for a dozen tiles.
+/// How many bytes of stored chunks are kept in memory after they have arrived: enough for a dozen
+/// tiles. As many more may wait to be written to a disk.
 const KEPT: usize = 128 << 20;
 
 /// All objects that this process reads, and what they share. Clones are handles to the same store.
@@ -109,6 +111,7 @@ impl Store {
             next: AtomicU64::new(0),
             metadata,
             kept: OnceLock::new(),
+            unwritten: Arc::new(Semaphore::new(KEPT)),
             stored: Cache::new(KEPT, Gauge::default()),
         };
         let connections = StoreClients::new(relay);
@@ -137,10 +140,11 @@ impl Store {
             .wait(Object::open(self.source(address)?))
     }
 
-    /// The text of an object of at most `most` bytes; `None` if there is none.
+    /// The text of an object of at most `most` bytes; `None` if there is none. Bytes that are not
+    /// UTF-8 are replaced.
     pub fn text(&self, address: &Address, most: u64) -> Option<String> {
         match self.beginning(address, most) {
-            Ok(bytes) => String::from_utf8(bytes).ok(),
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
             Err(StoreError::Missing) => None,
             Err(error) => {
                 tracing::warn!("{address} cannot be read: {error}");
@@ -233,7 +237,8 @@ impl Store {
 
     /// The parent's side of a [`Relay`]: has a request answered in the background. The address is
     /// `None` if the child may not read it. What is read is kept, so that opening the object
-    /// afterwards needs no further request.
+    /// afterwards needs no further request. Blocks while the credentials of a bucket are read from
+    /// files.
     pub fn answer(
         &self,
         wanted: RelayRequest,
@@ -241,12 +246,16 @@ impl Store {
         reply: impl FnOnce(RelayAnswer, Bytes) + Send + 'static,
     ) {
         let store = self.clone();
+        let source = match address {
+            Some(address) => self.source(&address),
+            None => Err(StoreError::Denied {
+                problem: "this object is not on trial".to_owned(),
+            }),
+        };
         let task = async move {
-            let part = match address {
-                Some(address) => store.part(&wanted, &address).await,
-                None => Err(StoreError::Denied {
-                    problem: "this object is not on trial".to_owned(),
-                }),
+            let part = match source {
+                Ok(source) => store.part(&wanted, source).await,
+                Err(error) => Err(error),
             };
             let (result, bytes) = match part {
                 Ok(part) => (Ok((part.version, part.bytes.len())), part.bytes),
@@ -268,19 +277,17 @@ impl Store {
     async fn part(
         &self,
         wanted: &RelayRequest,
-        address: &Address,
+        source: Arc<ObjectSource>,
     ) -> Result<RangeBytes, StoreError> {
-        let known = self.0.known.lock().tried.get(address).cloned();
+        let address = source.address.clone();
+        let known = self.0.known.lock().tried.get(&address).cloned();
         // An earlier trial may have kept another version.
         let object = match known.filter(|known| known.is_fresh()) {
             Some(known) => known,
             None => {
-                let opened = Object::open(self.source(address)?).await?;
-                self.0
-                    .known
-                    .lock()
-                    .tried
-                    .insert(address.clone(), Arc::clone(&opened));
+                let opened = Object::open(source).await?;
+                let mut known = self.0.known.lock();
+                known.tried.insert(address, Arc::clone(&opened));
                 opened
             }
         };

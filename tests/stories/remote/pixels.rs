@@ -416,7 +416,9 @@ fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
         <voxelSize><unit>um</unit><size>0.25 0.25 1.5</size></voxelSize></ViewSetup></ViewSetups>
         <Timepoints type="range"><first>0</first><last>0</last></Timepoints>
         </SequenceDescription></SpimData>"#;
-    fs::write(remote.path("cells.xml"), xml).unwrap();
+    // Programs that do not name an encoding have written some.
+    let latin = [xml.as_bytes(), b"<!-- of M\xfcller -->"].concat();
+    fs::write(remote.path("cells.xml"), latin).unwrap();
     let served = remote.serve(&["cells.h5"], &[]);
     let local = remote.place.serve([remote.path("cells.h5")]);
     let described = served.json("/datasets.json");

@@ -222,16 +222,92 @@ fn read_kept(
     missing
 }
 
-/// Keeps a range in the background.
+/// Keeps a range in the background, unless too many bytes wait for the disk.
 fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
-    let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
+    let shared = object.shared();
+    let Some(kept) = shared.kept.get().map(Arc::clone) else {
         return;
+    };
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let Ok(room) = Arc::clone(&shared.unwritten).try_acquire_many_owned(length) else {
+        return shared.note_unkept("the disk takes chunks more slowly than they arrive");
     };
     let key = key(object, range);
     let object = Arc::clone(object);
     let bytes = bytes.clone();
     drop(tokio::task::spawn_blocking(move || {
+        let _room = room;
         let put = kept.put(object.address().name(), &key, &bytes);
         put.inspect_err(|problem| object.shared().note_unkept(problem))
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use futures_util::future::BoxFuture;
+    use parking_lot::Mutex;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::store::blocks::BLOCK;
+    use crate::store::source::ObjectSource;
+    use crate::store::transport::{RangeBytes, Transport};
+    use crate::store::version::Version;
+
+    /// An object of zeros.
+    #[derive(Debug)]
+    struct Zeros;
+
+    impl Transport for Zeros {
+        fn get<'a>(
+            &'a self,
+            range: Range<u64>,
+            _: Option<&'a Version>,
+        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+            let bytes = vec![0; (range.end - range.start) as usize].into();
+            let version = Version::new(1 << 40, None, None);
+            Box::pin(async move { Ok(RangeBytes { version, bytes }) })
+        }
+    }
+
+    /// A disk that tells when it is written to, and then waits until it may go on.
+    struct SlowDisk(Sender<()>, Mutex<Receiver<()>>);
+
+    impl ChunkCache for SlowDisk {
+        fn get(&self, _: &str, _: &TileKey) -> Result<Option<Bytes>, String> {
+            Ok(None)
+        }
+
+        fn put(&self, _: &str, _: &TileKey, _: &Bytes) -> Result<(), String> {
+            self.0.send(()).unwrap();
+            self.1.lock().recv().map_err(|error| error.to_string())
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_chunks_wait_for_a_slow_disk_than_there_is_room_for() {
+        let (began, writes) = channel();
+        let (go_on, may_end) = channel();
+        let mut source = ObjectSource::read_by(Arc::new(Zeros));
+        let shared = Arc::get_mut(&mut Arc::get_mut(&mut source).unwrap().shared).unwrap();
+        shared.unwritten = Arc::new(Semaphore::new(3000));
+        shared
+            .kept
+            .get_or_init(|| Arc::new(SlowDisk(began, Mutex::new(may_end))));
+        let object = Object::open(source).await.unwrap();
+        let range = |number: u64| (number << 30) + BLOCK..(number << 30) + BLOCK + 1000;
+        let ranges: Vec<Range<u64>> = (0..10).map(range).collect();
+        object.gather(&ranges).unwrap().done().await.unwrap();
+        assert_eq!(object.shared().metrics.block_errors.get(), 7);
+        (0..3).for_each(|_| go_on.send(()).unwrap());
+        (0..3).for_each(|_| writes.recv().unwrap());
+        while object.shared().unwritten.available_permits() < 3000 {
+            tokio::task::yield_now().await;
+        }
+        go_on.send(()).unwrap();
+        object.gather(&[range(10)]).unwrap().done().await.unwrap();
+        writes.recv().unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use voltile_base::flow::cache::{Cache, Flight};
 use voltile_base::metrics::StoreMetrics;
 use voltile_base::tile::TileKey;
@@ -37,6 +38,8 @@ pub(super) struct StoreContext {
     pub metadata: Option<PathBuf>,
     /// Keeps stored chunks on a disk; unset while nothing does.
     pub kept: OnceLock<Arc<dyn ChunkCache>>,
+    /// A permit for each byte that may still wait to be written there.
+    pub unwritten: Arc<Semaphore>,
     /// Stored chunks on their way, and the chunks that arrived last.
     pub stored: Cache<Key, Bytes, StoreError>,
 }

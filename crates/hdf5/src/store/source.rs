@@ -208,6 +208,7 @@ mod tests {
     use bytes::Bytes;
     use futures_util::future::BoxFuture;
     use prometheus_client::metrics::gauge::Gauge;
+    use tokio::sync::Semaphore;
     use voltile_base::flow::cache::Cache;
     use voltile_base::metrics::StoreMetrics;
 
@@ -240,26 +241,34 @@ mod tests {
         }
     }
 
+    impl ObjectSource {
+        /// A source that nothing else uses, and that is not remembered.
+        pub fn read_by(transport: Arc<dyn Transport>) -> Arc<Self> {
+            let shared = StoreContext {
+                threads: Threads::new(false),
+                metrics: StoreMetrics::default(),
+                next: AtomicU64::new(0),
+                metadata: None,
+                kept: OnceLock::new(),
+                unwritten: Arc::new(Semaphore::new(0)),
+                stored: Cache::new(0, Gauge::default()),
+            };
+            Arc::new(Self {
+                address: Address::parsed("https://lab.example.org/a.h5")
+                    .unwrap()
+                    .unwrap(),
+                shared: Arc::new(shared),
+                transport,
+                host: Arc::new(Host::new("lab".to_owned(), StoreMetrics::default())),
+                status: Mutex::default(),
+            })
+        }
+    }
+
     #[tokio::test]
     async fn a_refusal_ends_with_the_first_answer_and_a_check_with_a_panic() {
-        let shared = StoreContext {
-            threads: Threads::new(false),
-            metrics: StoreMetrics::default(),
-            next: AtomicU64::new(0),
-            metadata: None,
-            kept: OnceLock::new(),
-            stored: Cache::new(0, Gauge::default()),
-        };
         let transport = Arc::<Recovering>::default();
-        let source = Arc::new(ObjectSource {
-            address: Address::parsed("https://lab.example.org/a.h5")
-                .unwrap()
-                .unwrap(),
-            shared: Arc::new(shared),
-            transport: Arc::clone(&transport) as Arc<dyn Transport>,
-            host: Arc::new(Host::new("lab".to_owned(), StoreMetrics::default())),
-            status: Mutex::default(),
-        });
+        let source = ObjectSource::read_by(Arc::clone(&transport) as Arc<dyn Transport>);
         assert!(source.first(0..8).await.is_err() && source.refusal().is_some());
         assert!(source.first(0..8).await.is_err());
         assert_eq!(
