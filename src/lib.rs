@@ -103,7 +103,7 @@
 //! State is in values that are made once and passed down. Each crate's first page lists the
 //! exceptions (a test compares the lists with the code); of this one:
 //!
-//! - `service::drawing`: `SCRATCH`, memory that a render thread reuses.
+//! - `service::render_plan`: `SCRATCH`, memory that a render thread reuses.
 //!
 //! # Memory
 //!

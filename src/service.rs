@@ -12,7 +12,6 @@
 
 mod boxes;
 mod client;
-mod drawing;
 mod error;
 mod fetch;
 mod footprint;
@@ -26,6 +25,7 @@ mod neighbours;
 mod pool;
 mod queue;
 mod reconciler;
+mod render_plan;
 mod samples;
 mod tier_writer;
 mod tile_service;

@@ -66,26 +66,33 @@ impl TileService {
         {
             return Ok(chunk);
         }
-        match self.cache.lookup(&key) {
-            Lookup::Ready(tile) => {
-                trace.set_outcome(Outcome::Hit);
-                self.metrics.tile_hits.inc();
-                Ok(tile)
-            }
-            Lookup::Wait(waiter) => {
-                trace.set_outcome(Outcome::Wait);
-                self.metrics.tile_waits.inc();
-                self.pool.join(&key, demand);
-                Box::pin(self.landed(identified.origin.files(), waiter)).await
-            }
-            Lookup::Lead(flight) => {
-                trace.set_outcome(Outcome::Miss);
-                let purpose = Purpose::Request(demand.urgency);
-                let work = self
-                    .work(identified, purpose, Some(Arc::clone(trace)))
-                    .ok_or(Abandoned)?;
-                let waiter = flight.launch(Arc::clone(&self.maker).make(work, demand));
-                Box::pin(self.landed(identified.origin.files(), waiter)).await
+        loop {
+            let (waiter, is_leader) = match self.cache.lookup(&key) {
+                Lookup::Ready(tile) => {
+                    trace.set_outcome(Outcome::Hit);
+                    self.metrics.tile_hits.inc();
+                    return Ok(tile);
+                }
+                Lookup::Wait(waiter) => {
+                    trace.set_outcome(Outcome::Wait);
+                    self.metrics.tile_waits.inc();
+                    self.pool.join(&key, demand);
+                    (waiter, false)
+                }
+                Lookup::Lead(flight) => {
+                    trace.set_outcome(Outcome::Miss);
+                    let purpose = Purpose::Request(demand.urgency);
+                    let work = self
+                        .work(identified, purpose, Some(Arc::clone(trace)))
+                        .ok_or(Abandoned)?;
+                    let make = Arc::clone(&self.maker).make(work, demand);
+                    (flight.launch(make), true)
+                }
+            };
+            let landed = Box::pin(self.landed(identified.origin.files(), waiter)).await;
+            // A flight for a neighbour ends without a tile when a request needs its thread.
+            if is_leader || !matches!(landed, Err(TileError::Abandoned(_))) {
+                return landed;
             }
         }
     }

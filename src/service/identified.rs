@@ -9,8 +9,8 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::boxes::HeldMemory;
-use super::drawing::Drawing;
 use super::footprint::Footprint;
+use super::render_plan::RenderPlan;
 use crate::catalog::{Origin, ResolvedBox, ResolvedOverview, ResolvedRange, ResolvedTile};
 
 /// The result of [`super::TileService::identify`].
@@ -145,17 +145,17 @@ impl Identified {
 
     /// The stored voxels that it is made from; `None` for a black tile.
     pub(super) fn footprint(&self) -> Option<Footprint> {
-        self.drawing().map(|drawing| drawing.footprint())
+        self.plan().map(|plan| plan.footprint())
     }
 
-    /// Its drawing; `None` for a black tile.
-    pub(super) fn drawing(&self) -> Option<Drawing> {
+    /// The plan of its render; `None` for a black tile.
+    pub(super) fn plan(&self) -> Option<RenderPlan> {
         Some(match &self.subject {
             RequestSubject::Black(_) => return None,
-            RequestSubject::Tile(resolved) => Drawing::Tile(Box::new(resolved.plan())),
-            RequestSubject::Overview(overview) => Drawing::Overview(overview.plan()),
-            RequestSubject::Range(visible) => Drawing::Range(visible.plan()),
-            RequestSubject::Box(planned) => Drawing::Box(planned.clone()),
+            RequestSubject::Tile(resolved) => RenderPlan::Tile(Box::new(resolved.plan())),
+            RequestSubject::Overview(overview) => RenderPlan::Overview(overview.plan()),
+            RequestSubject::Range(visible) => RenderPlan::Range(visible.plan()),
+            RequestSubject::Box(planned) => RenderPlan::Box(planned.clone()),
         })
     }
 }

@@ -15,7 +15,6 @@ use voltile_base::request::TileRequest;
 use voltile_base::tile::Tile;
 use voltile_hdf5::volume::Yields;
 
-use super::client::Urgency;
 use super::identified::{Identified, RequestSubject};
 use super::tile_service::TileService;
 use super::work::Purpose;
@@ -118,7 +117,7 @@ impl TileService {
             return;
         }
         let neighbours = self.neighbours.note(asked);
-        if identified.origin.dataset.is_remote() {
+        if identified.origin.dataset.is_remote() || self.tier_writer.has_tiers() {
             self.fetch_ahead(neighbours);
         } else {
             self.prefetch(neighbours);
@@ -135,8 +134,7 @@ impl TileService {
         }
     }
 
-    /// Fetches the neighbours of a tile of an object in a store from the tiers, or has each rendered
-    /// when its chunks have arrived.
+    /// Fetches neighbours from the tiers, or has each rendered when its chunks have arrived.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
         for tile in neighbours.into_iter().rev() {
             let mut ahead = self.ahead.lock();
@@ -181,7 +179,9 @@ impl TileService {
         is_ready.then(|| Identified::new(resolved.origin(), RequestSubject::Tile(resolved)))
     }
 
-    /// Prefetches a tile, unless it is cached.
+    /// Renders a tile that no tier has and whose chunks have arrived, unless it is cached. If that is
+    /// interrupted or fails, the flight ends, and the requests that have joined it since make the
+    /// tile.
     fn render_neighbour(&self, tile: &TileRequest) {
         let Some(identified) = self.neighbour(tile) else {
             return;
@@ -189,37 +189,16 @@ impl TileService {
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return;
         };
-        let Some(ahead) = self.work(&identified, Purpose::Neighbour, None) else {
+        let Some(work) = self.work(&identified, Purpose::Neighbour, None) else {
             return;
         };
-        // For a tile of an object in a store, the tiers have been asked.
-        if !ahead.footprint.is_remote()
-            && let Some(tile) = ahead.find()
-        {
-            return flight.land(Ok(ahead.weighed(tile)));
-        }
-        let rendered = self
-            .pool
-            .activity()
-            .prefetch(|| ahead.render(Yields::ToRequests));
-        match rendered {
+        let activity = self.pool.activity();
+        match activity.prefetch(|| work.render(Yields::ToRequests)) {
             Ok(tile) => {
                 self.metrics.neighbours.inc();
-                flight.land(Ok(ahead.weighed(tile)));
+                flight.land(Ok(work.weighed(tile)));
             }
-            // The prefetch was interrupted or failed, which is ignored unless a request has joined
-            // the flight since. For that request the tile is rendered normally, so that an error is
-            // counted and reported as usual.
-            Err(_) => {
-                self.metrics.neighbours_given_up.inc();
-                let purpose = Purpose::Request(Urgency::Wanted);
-                if let Some(flight) = flight.still_wanted()
-                    && let Some(wanted) = self.work(&identified, purpose, None)
-                {
-                    let rendered = wanted.render(Yields::Never);
-                    flight.land(rendered.map(|tile| wanted.weighed(tile)));
-                }
-            }
+            Err(_) => _ = self.metrics.neighbours_given_up.inc(),
         }
     }
 }

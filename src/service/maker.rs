@@ -18,11 +18,11 @@ use voltile_hdf5::volume::Yields;
 use voltile_hdf5::volume::hdf5::unread;
 
 use super::client::Demand;
-use super::drawing::Drawing;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::pool::{PendingWork, RenderPool};
 use super::queue::Busy;
+use super::render_plan::RenderPlan;
 use super::work::TileWork;
 
 /// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
@@ -127,7 +127,7 @@ impl TileMaker {
         }
         let place = in_words(work.origin.token());
         self.fetch(work.footprint.clone(), &place).await?;
-        let Drawing::Box(planned) = &work.drawing else {
+        let RenderPlan::Box(planned) = &work.plan else {
             return Ok(None);
         };
         let chunk = planned.stored_chunk(&work.metrics, work.policy.trace.as_deref());

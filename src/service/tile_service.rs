@@ -263,12 +263,12 @@ impl TileService {
         purpose: Purpose,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
-        let drawing = identified.drawing()?;
+        let plan = identified.plan()?;
         Some(TileWork {
             key: identified.key(),
             origin: identified.origin.clone(),
-            footprint: drawing.footprint(),
-            drawing,
+            footprint: plan.footprint(),
+            plan,
             purpose,
             policy: ReadPolicy {
                 decode: purpose.decode(),

@@ -8,9 +8,9 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks, Yields};
 
 use super::client::Urgency;
-use super::drawing::Drawing;
 use super::error::{ErrorKind, TileError};
 use super::footprint::Footprint;
+use super::render_plan::RenderPlan;
 use super::tier_writer::TierWriter;
 use crate::catalog::Origin;
 
@@ -42,7 +42,7 @@ impl Purpose {
 pub(super) struct TileWork {
     pub key: TileKey,
     pub origin: Origin,
-    pub drawing: Drawing,
+    pub plan: RenderPlan,
     pub footprint: Footprint,
     pub purpose: Purpose,
     /// How its chunks are read, and the trace of the request that it is made for.
@@ -60,7 +60,7 @@ impl TileWork {
     /// Whether tiers keep it.
     fn is_for_tiers(&self) -> bool {
         // The keys of a live dataset change with each slice.
-        self.drawing.is_for_tiers()
+        self.plan.is_for_tiers()
             && !self.origin.may_grow()
             && self.purpose != Purpose::Request(Urgency::View)
     }
@@ -109,17 +109,17 @@ impl TileWork {
             ..self.policy.clone()
         };
         if self.purpose == Purpose::Neighbour {
-            return Ok(Tile::new(self.key, self.drawing.draw(&policy)?));
+            return Ok(Tile::new(self.key, self.plan.draw(&policy)?));
         }
         self.metrics.renders.inc();
         self.origin.dataset.counters.count_render();
         let png = self
-            .drawing
+            .plan
             .draw(&policy)
             .map_err(TileError::from)
             .inspect_err(|error| self.note(error))?;
         if let Some(trace) = &self.policy.trace {
-            self.metrics.observe_render(self.drawing.rendered(), trace);
+            self.metrics.observe_render(self.plan.rendered(), trace);
         }
         Ok(Tile::new(self.key, png))
     }

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use crate::common::picture::Picture;
 use crate::common::volumes::{self, SLOW_LEVEL, Stored};
+use crate::common::wire::Connection;
 use crate::common::{ATTEMPTS, MOUNT, Place, Server, until_in_time, wait_until};
 use ndarray::Array3;
 
 const RENDERED: &str = "voltile_neighbours_rendered_total";
 const GIVEN_UP: &str = "voltile_neighbours_given_up_total";
+const WAITED: &str = "voltile_tile_cache_waits_total";
+const RENDERS: &str = "voltile_renders_total";
+const HITS: &str = "voltile_tile_cache_hits_total";
 
 fn plane_path(z: usize) -> String {
     format!("planes/raw/xy/{z}/0_0_0.png")
@@ -142,6 +146,39 @@ fn a_prefetch_yields_to_a_request() {
         thread::sleep(Duration::from_millis(30 * (1 + attempt as u64 % 10)));
         server.tile(&format!("slow/raw/xy/{z}/1_1_0.png"));
         (server.count(GIVEN_UP) > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_request_that_joined_an_interrupted_prefetch_gets_its_tile() {
+    let place = Place::new();
+    volumes::slow(&place.path("slow.h5"), 4 * ATTEMPTS);
+    place.write(
+        "voltile.toml",
+        "[render]\nthreads = 1\nmax_voxels_per_tile = 10_000_000_000\n\
+         [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n",
+    );
+    let server = place.serve::<&str>([]);
+    until_in_time(|attempt| {
+        let z = 4 * attempt;
+        server.tile(&format!("slow/raw/xy/{z}/0_0_{SLOW_LEVEL}.png"));
+        let before = server.metrics();
+        let mut joined = Connection::open(server.address);
+        let neighbour = format!("{MOUNT}/slow/raw/xy/{}/0_0_{SLOW_LEVEL}.png", z + 1);
+        joined.send("GET", &neighbour, &[]);
+        wait_until("the request is known", || {
+            let now = server.metrics();
+            [WAITED, RENDERS, HITS]
+                .iter()
+                .any(|name| now[*name] > before[*name])
+        });
+        server.tile(&format!("slow/raw/xy/{z}/1_1_0.png"));
+        assert_eq!(joined.receive("GET").unwrap().status, 200);
+        let now = server.metrics();
+        let has_both = [WAITED, GIVEN_UP]
+            .iter()
+            .all(|name| now[*name] > before[*name]);
+        has_both.then_some(())
     });
 }
 

@@ -1,4 +1,4 @@
-//! The subject of a render: a tile, an overview, a range, or a box of voxels.
+//! The plan of a render: of a tile, an overview, a range, or a box of voxels.
 
 use std::cell::RefCell;
 
@@ -11,50 +11,50 @@ use super::footprint::Footprint;
 use super::identified::PlannedBox;
 use crate::catalog::range_of;
 
-/// The plan of a picture or box.
-pub(super) enum Drawing {
+/// The plan of a tile, overview, range or box.
+pub(super) enum RenderPlan {
     Tile(Box<Plan>),
     Overview(Overview),
     Range(Visible),
     Box(PlannedBox),
 }
 
-impl Drawing {
+impl RenderPlan {
     /// The stored voxels that it shows.
     pub fn footprint(&self) -> Footprint {
         match self {
-            Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(&**plan)),
-            Drawing::Overview(plan) => Footprint::new(&plan.tiles),
-            Drawing::Range(plan) => Footprint::new(&plan.tiles),
-            Drawing::Box(planned) => Footprint::of_box(&planned.plan),
+            RenderPlan::Tile(plan) => Footprint::new(std::slice::from_ref(&**plan)),
+            RenderPlan::Overview(plan) => Footprint::new(&plan.tiles),
+            RenderPlan::Range(plan) => Footprint::new(&plan.tiles),
+            RenderPlan::Box(planned) => Footprint::of_box(&planned.plan),
         }
     }
 
     /// The kind of its result, for metrics.
     pub fn rendered(&self) -> Rendered {
         match self {
-            Drawing::Tile(_) => Rendered::Tile,
-            Drawing::Overview(_) => Rendered::Overview,
-            Drawing::Box(_) | Drawing::Range(_) => Rendered::Box,
+            RenderPlan::Tile(_) => Rendered::Tile,
+            RenderPlan::Overview(_) => Rendered::Overview,
+            RenderPlan::Box(_) | RenderPlan::Range(_) => Rendered::Box,
         }
     }
 
     /// Whether tiers keep it: only pictures.
     pub fn is_for_tiers(&self) -> bool {
-        matches!(self, Drawing::Tile(_) | Drawing::Overview(_))
+        matches!(self, RenderPlan::Tile(_) | RenderPlan::Overview(_))
     }
 
     /// Draws and encodes it, on a render thread.
     pub fn draw(&self, policy: &ReadPolicy) -> Result<Vec<u8>, RenderError> {
         with_scratch(|scratch| match self {
-            Drawing::Tile(plan) => voltile_render::render(plan, policy, scratch),
-            Drawing::Overview(plan) => voltile_render::overview(plan, policy, scratch),
-            Drawing::Range(plan) => {
+            RenderPlan::Tile(plan) => voltile_render::render(plan, policy, scratch),
+            RenderPlan::Overview(plan) => voltile_render::overview(plan, policy, scratch),
+            RenderPlan::Range(plan) => {
                 let range = range_of(voltile_render::visible(plan, policy, scratch)?, plan.level);
                 // Numbers can always be written.
                 Ok(serde_json::to_vec(&range).unwrap_or_default())
             }
-            Drawing::Box(planned) => {
+            RenderPlan::Box(planned) => {
                 voltile_render::cutout(&planned.plan, planned.encoding, policy, scratch)
             }
         })
