@@ -405,6 +405,11 @@ impl Catalog {
         &self.closed
     }
 
+    /// Whether a dataset has not been opened yet, although its turn will come.
+    pub fn is_waiting(&self, token: &Name) -> bool {
+        self.closed.get(token) == Some(&Closed::Waiting)
+    }
+
     /// A copy of the catalogue after these datasets were opened.
     pub fn with<'a>(&self, opened: impl IntoIterator<Item = &'a OpenedDataset>) -> Self {
         let mut datasets = self.datasets.clone();

@@ -54,6 +54,7 @@ use voltile_base::request::{
 use context::{Context, LIST, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;
+use problem::WaitingDataset;
 use record::RequestRecord;
 pub use site::LiveSite;
 use site::Site;
@@ -74,7 +75,8 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
     response
 }
 
-/// Answers a request if its host and its secret are accepted.
+/// Answers a request if its host and its secret are accepted. If it needs a dataset that has not been
+/// opened yet, it is answered once more when that has been done.
 async fn below_base(
     live: &LiveSite,
     site: &Arc<Site>,
@@ -82,29 +84,38 @@ async fn below_base(
     record: &RequestRecord,
 ) -> HttpResponse {
     let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
-    let mut context = Context::new(site, request, record);
-    if let Some(token) = context.as_ref().ok().and_then(Context::waits_for) {
-        // After the deadline the answer is 503.
-        let _ = tokio::time::timeout(site.deadline, site.service.opened(&token)).await;
-        context = Context::new(site, request, record);
-    }
-    match context {
-        Ok(context) => {
-            if let Some(health) = health::answer(live, &context).await {
-                record.set_form(Form::Health);
-                return protection::apply(&context, health);
+    let mut has_waited = false;
+    loop {
+        let context = match Context::new(site, request, record) {
+            Ok(context) => context,
+            Err(refusal) => {
+                return match (host, refusal) {
+                    (Err(other), _) => problem::misdirected(&other.to_string()),
+                    (Ok(()), Refusal::Secret(rest)) => page::refused(request, rest),
+                    (Ok(()), Refusal::Slash(segment)) => {
+                        page::below(segment, request.query_string())
+                    }
+                };
             }
-            if let Err(other) = host {
-                return problem::misdirected(&other.to_string());
-            }
-            let response = found(&context).await;
-            protection::apply(&context, response)
+        };
+        if let Some(health) = health::answer(live, &context).await {
+            record.set_form(Form::Health);
+            return protection::apply(&context, health);
         }
-        Err(refusal) => match (host, refusal) {
-            (Err(other), _) => problem::misdirected(&other.to_string()),
-            (Ok(()), Refusal::Secret(rest)) => page::refused(request, rest),
-            (Ok(()), Refusal::Slash(segment)) => page::below(segment, request.query_string()),
-        },
+        if let Err(other) = host {
+            return problem::misdirected(&other.to_string());
+        }
+        let mut response = found(&context).await;
+        let waiting = response.extensions_mut().remove::<WaitingDataset>();
+        match waiting {
+            Some(WaitingDataset(token)) if !has_waited => {
+                let opened = site.service.opened(&token);
+                // If it takes too long, the answer stays.
+                let _ = tokio::time::timeout(site.deadline, opened).await;
+                has_waited = true;
+            }
+            _ => return protection::apply(&context, response),
+        }
     }
 }
 

@@ -16,13 +16,12 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 use voltile_base::name::Name;
-use voltile_base::request::VersionedToken;
 
 use super::record::RequestRecord;
 use super::site::Site;
 use super::{client, problem};
+use crate::catalog::Catalog;
 use crate::catalog::access::{AccessRules, Grants};
-use crate::catalog::{Catalog, Closed};
 use crate::service::{Demand, TileError};
 
 /// The path segment before a secret.
@@ -79,34 +78,8 @@ impl<'r> Context<'r> {
         })
     }
 
-    /// The dataset in the path that has not been opened yet, although its turn will come.
-    pub fn waits_for(&self) -> Option<Name> {
-        let closed = self.catalog.closed();
-        if closed.is_empty() {
-            return None;
-        }
-        for segment in self.path.split('/').skip(1) {
-            let segment = segment.strip_suffix(".json").unwrap_or(segment);
-            let Ok(VersionedToken { token, .. }) = VersionedToken::new(segment) else {
-                continue;
-            };
-            if closed.get(&token) == Some(&Closed::Waiting) {
-                return Some(token);
-            }
-            // The names after that of an open dataset are those of its channels.
-            if self.catalog.dataset(&token).is_some() {
-                return None;
-            }
-        }
-        let mut listed = self.tokens()?.into_iter();
-        listed.find(|token| closed.get(token) == Some(&Closed::Waiting))
-    }
-
     /// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
     pub fn tokens(&self) -> Option<BTreeSet<Name>> {
-        if self.path != LIST {
-            return None;
-        }
         let list = given(self.request.query_string(), "tokens")?;
         // A text that is not a name is the name of no dataset.
         Some(

@@ -30,9 +30,14 @@ pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
         }
         None => catalog.datasets().cloned().collect(),
     };
+    let waiting = tokens
+        .iter()
+        .flatten()
+        .find(|token| catalog.is_waiting(token))
+        .cloned();
     let measured = chosen.iter().map(|dataset| dataset.measured()).sum();
     let protected = !context.sees_everything();
-    documents::answer(context, &("datasets.json", tokens), measured, move || {
+    let response = documents::answer(context, &("datasets.json", tokens), measured, move || {
         let described = chosen
             .iter()
             .map(|dataset| catalog.describe_dataset(dataset));
@@ -42,7 +47,11 @@ pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
             ..site.description.clone()
         })
     })
-    .await
+    .await;
+    match waiting {
+        Some(token) => problem::waiting(response, token),
+        None => response,
+    }
 }
 
 /// The dataset that a segment of a path names, perhaps with a version; otherwise the response that

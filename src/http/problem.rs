@@ -39,14 +39,25 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
     };
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        return busy(&error.public());
-    }
-    let response = problem(status, &error.public());
+    let response = match status {
+        StatusCode::SERVICE_UNAVAILABLE => busy(&error.public()),
+        _ => problem(status, &error.public()),
+    };
     match error {
         TileError::NotFound(NotFound::Token { token, .. }) => missing(response, token.clone()),
+        TileError::NotFound(NotFound::Waiting { token }) => waiting(response, token.clone()),
         _ => response,
     }
+}
+
+/// A dataset that a request names, and that has not been opened yet, although its turn will come:
+/// attached to the response.
+pub(super) struct WaitingDataset(pub Name);
+
+/// The response, to be made again once the dataset has been opened.
+pub(super) fn waiting(mut response: HttpResponse, token: Name) -> HttpResponse {
+    response.extensions_mut().insert(WaitingDataset(token));
+    response
 }
 
 /// The dataset that a request names, and that is not there or not visible to it: attached to the

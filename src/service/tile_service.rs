@@ -33,7 +33,7 @@ use super::pool::RenderPool;
 use super::reconciler::{Reconciler, Reloaded};
 use super::tier_writer::TierWriter;
 use super::work::{Purpose, TileWork};
-use crate::catalog::{Catalog, Closed, Dataset, Labels, Names, RunTrials};
+use crate::catalog::{Catalog, Dataset, Labels, Names, RunTrials};
 use crate::config::{Fault, Render, Settings};
 use crate::tier::Tiers;
 
@@ -192,7 +192,7 @@ impl TileService {
     /// that wait to be opened.
     pub async fn opened(&self, token: &Name) {
         let mut changes = self.changes();
-        while self.catalog().closed().get(token) == Some(&Closed::Waiting) {
+        while self.catalog().is_waiting(token) {
             self.request_reopening(token);
             if changes.changed().await.is_err() {
                 return;

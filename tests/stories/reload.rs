@@ -279,6 +279,10 @@ fn a_large_folder_is_served_at_once_and_a_file_is_opened_when_it_is_asked_for() 
     for number in 0..FILES {
         put(&data, &format!("f{number:03}.h5"), number % 5);
     }
+    // Datasets that are called like parts of addresses.
+    for name in ["0.4", "tilecache"] {
+        put(&data, &format!("{name}.h5"), 0);
+    }
     fs::write(
         data.join("f199.h5"),
         &fs::read(data.join("f000.h5")).unwrap()[..200],
@@ -289,11 +293,18 @@ fn a_large_folder_is_served_at_once_and_a_file_is_opened_when_it_is_asked_for() 
         tokens(&server).len() < FILES / 2,
         "it has started before all files are open"
     );
+    for name in ["0.4", "tilecache"] {
+        assert_eq!(server.get(&format!("/datasets/{name}.json")).status, 200);
+    }
     assert!(
         shows(&server, "f198", 198 % 5),
         "a request waits until its file has been opened"
     );
     assert_eq!(server.get("/datasets/f197.json").json()["token"], "f197");
+    let image = server.get("/zarr/0.4/f196.ome.zarr/.zattrs");
+    assert_eq!(image.status, 200, "{image:?}");
+    let listed = server.get("/datasets.json?tokens=f195").json();
+    assert_eq!(listed["datasets"][0]["token"], "f195");
     assert_eq!(
         server.get(&tile("unknown")).status,
         404,
@@ -304,7 +315,7 @@ fn a_large_folder_is_served_at_once_and_a_file_is_opened_when_it_is_asked_for() 
         404,
         "a broken file is left out in the end"
     );
-    wait_until("all files are open", || tokens(&server).len() == FILES - 1);
+    wait_until("all files are open", || tokens(&server).len() == FILES + 1);
     for number in (0..FILES - 1).step_by(10) {
         assert!(
             shows(&server, &format!("f{number:03}"), number % 5),
