@@ -45,6 +45,11 @@ impl Origin {
         self.channels.iter().flat_map(|channel| channel.files())
     }
 
+    /// Whether parts of a channel are missing in its files.
+    pub fn has_gaps(&self) -> bool {
+        self.channels.iter().any(|channel| channel.has_gaps)
+    }
+
     /// Whether voxels may be appended to, or written again, while they are read: it is live, or was
     /// found to be a moment ago.
     pub fn may_grow(&self) -> bool {

@@ -18,8 +18,9 @@ use crate::service::TileError;
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 static MISSING: HeaderName = HeaderName::from_static("x-voltile-missing");
-/// A response lists at most this many missing parts: clients limit the length of headers.
-const MAX_PARTS: usize = 500;
+/// The most bytes of the list of missing parts: proxies in front of voltile refuse responses whose
+/// headers are longer than 4 KiB together.
+const MAX_LIST: usize = 2 << 10;
 
 /// The response to a path, given without `/voxels/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -39,6 +40,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     }
     let cutout = identified.cutout().filter(|_| file.is_bare);
     let cutout = cutout.map(|(cutout, _)| cutout.clone());
+    let has_gaps = identified.has_gaps();
     let (voxels, held, policy) = boxes::fetch(context, identified).await?;
     let fresh = cache_control(policy, &wanted.token, lifetime);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
@@ -50,32 +52,44 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         }
         let voxel = HeaderValue::from_static(cutout.voxel.name());
         response.insert_header((TYPE.clone(), voxel));
-        // A series may have to open a member.
-        let parts = spawn_blocking(move || missing_parts(&cutout)).await;
-        if let Ok(Some(parts)) = parts {
-            response.insert_header((MISSING.clone(), parts));
+        let missing = if !cutout.view.is_stored() {
+            None
+        } else if !cutout.is_there {
+            Some(ranges(&cutout.region))
+        } else if has_gaps {
+            // A series may have to open a member.
+            let parts = spawn_blocking(move || missing_parts(&cutout)).await;
+            parts.ok().flatten()
+        } else {
+            Some(String::new())
+        };
+        if let Some(Ok(missing)) = missing.map(HeaderValue::try_from) {
+            response.insert_header((MISSING.clone(), missing));
         }
     }
     Ok(response.body(Pieces::new(voxels, Some(held))))
 }
 
-/// The parts of a box that are missing in the file, as ranges in voxels of the level, such as
-/// `0-64_0-64_3-4,0-64_0-64_8-9`; empty if there are none. `None` if the level is derived, or if
-/// there are more than [`MAX_PARTS`].
-fn missing_parts(cutout: &Cutout) -> Option<HeaderValue> {
-    if !cutout.view.is_stored() {
-        return None;
+/// The parts of a box that are missing in the file, of any component, as ranges in voxels of the
+/// level, such as `0-64_0-64_3-4,0-64_0-64_8-9`; empty if there are none. `None` if the list would
+/// be longer than [`MAX_LIST`].
+fn missing_parts(cutout: &Cutout) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut length = 0;
+    for volume in &cutout.components {
+        for gap in volume.gaps(cutout.time, &cutout.region) {
+            let part = ranges(&gap);
+            if parts.contains(&part) {
+                continue;
+            }
+            length += part.len() + 1;
+            if length > MAX_LIST {
+                return None;
+            }
+            parts.push(part);
+        }
     }
-    let volume = cutout.components.first().filter(|_| cutout.is_there);
-    let parts = match volume {
-        Some(volume) => volume.gaps(cutout.time, &cutout.region),
-        None => vec![cutout.region],
-    };
-    if parts.len() > MAX_PARTS {
-        return None;
-    }
-    let ranges: Vec<String> = parts.iter().map(ranges).collect();
-    HeaderValue::from_str(&ranges.join(",")).ok()
+    Some(parts.join(","))
 }
 
 /// A region as addresses of boxes spell it.

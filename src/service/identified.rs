@@ -105,6 +105,11 @@ impl Identified {
         matches!(self.subject, RequestSubject::Black(_))
     }
 
+    /// Whether files may lack parts of it.
+    pub fn has_gaps(&self) -> bool {
+        self.origin.has_gaps()
+    }
+
     /// The counters of its dataset.
     pub fn counters(&self) -> &Arc<DatasetCounters> {
         &self.origin.dataset.counters

@@ -92,6 +92,48 @@ fn raw_boxes_list_the_parts_that_the_file_lacks() {
 }
 
 #[test]
+fn the_list_of_missing_parts_names_those_of_every_component_once_and_is_short() {
+    let place = Place::new();
+    made::file(&place.path("colours.h5"), |file| {
+        let whole = (1, 16, 16, 3);
+        let mut data = file.new_dataset_builder().empty::<u8>().shape(whole);
+        for (component, row) in [(0, 2), (1, 2), (2, 5)] {
+            let region = (.., row..row + 1, .., component..component + 1);
+            data = data.virtual_map("gone.h5", "data", (1, 1, 16, 1), .., whole, region);
+        }
+        data.create("rgb").unwrap();
+    });
+    made::file(&place.path("columns.h5"), |file| {
+        let whole = (1, 4, 600);
+        let mut data = file.new_dataset_builder().empty::<u8>().shape(whole);
+        for x in (0..600).step_by(2) {
+            let region = (.., .., x..x + 1);
+            data = data.virtual_map("gone.h5", "data", (1, 4, 1), .., whole, region);
+        }
+        data.create("raw").unwrap();
+    });
+    let server = place.serve(["colours.h5", "columns.h5"]);
+    for (path, expected) in [
+        (
+            "colours/rgb/0/0-16_0-16_0-1.raw",
+            Some("0-16_2-3_0-1,0-16_5-6_0-1"),
+        ),
+        (
+            "columns/raw/0/0-5_0-4_0-1.raw",
+            Some("0-1_0-4_0-1,2-3_0-4_0-1,4-5_0-4_0-1"),
+        ),
+        ("columns/raw/0/0-600_0-4_0-1.raw", None),
+    ] {
+        let answer = get(&server, path);
+        assert_eq!(
+            (answer.status, answer.header("x-voltile-missing")),
+            (200, expected),
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn what_does_not_exist_is_404_what_is_too_large_413_and_what_is_known_304() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("a.h5")).unwrap();
