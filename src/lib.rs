@@ -131,7 +131,7 @@
 //! ```
 //!
 //! Under all others no lock is taken, and under none a job or its future is dropped: a cache's
-//! keys, a bounded queue, a breaker, the render queue, the chunks to verify, the neighbours and
+//! keys, a bounded queue, a breaker, the queues of turns, the chunks to verify, the neighbours and
 //! those being fetched, the problems of parts, the report of openings.
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted.

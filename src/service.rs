@@ -2,9 +2,9 @@
 //!
 //! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the
 //! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`maker`]): it is
-//! looked for in the tiers (a disk cache, a shared cache) and fetched from a store; then it waits
-//! for its turn in the queue of the render threads, which clients share ([`pool`]), is rendered
-//! there, and is kept in the tiers ([`tier_writer`]).
+//! looked for in the tiers (a disk cache, a shared cache), fetched from a store, rendered ([`pool`])
+//! and kept in the tiers ([`tier_writer`]). For each of the first three it waits for its turn in a
+//! queue that clients share ([`turns`]).
 //!
 //! A flight goes on if the client that leads it disconnects and other clients wait. When nobody
 //! waits any more, what it does is dropped: that is how a fetch is given up, how a job leaves the
@@ -29,6 +29,7 @@ mod render_plan;
 mod samples;
 mod tier_writer;
 mod tile_service;
+mod turns;
 mod work;
 
 pub use boxes::{BoxMemory, HeldMemory};

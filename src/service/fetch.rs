@@ -76,7 +76,7 @@ impl TileService {
                 Lookup::Wait(waiter) => {
                     trace.set_outcome(Outcome::Wait);
                     self.metrics.tile_waits.inc();
-                    self.pool.join(&key, demand);
+                    self.maker.join(&key, demand);
                     (waiter, false)
                 }
                 Lookup::Lead(flight) => {

@@ -44,7 +44,7 @@ impl TileService {
             // The tile's own chunks arrive together with the chunks of the samples.
             let footprint = Footprint::new(&[resolved.plan()]);
             let place = in_words(origin.token());
-            let fetched = self.maker.fetch(footprint, &place);
+            let fetched = self.maker.fetch(footprint, None, demand, &place);
             let measured = self.measure_all(resolved.unmeasured(), demand);
             Box::pin(try_join(measured, fetched)).await?;
         }

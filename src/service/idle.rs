@@ -15,6 +15,7 @@ use voltile_base::request::TileRequest;
 use voltile_base::tile::Tile;
 use voltile_hdf5::volume::Yields;
 
+use super::client::{Client, Demand};
 use super::identified::{Identified, RequestSubject};
 use super::tile_service::TileService;
 use super::work::Purpose;
@@ -162,7 +163,8 @@ impl TileService {
         let Some(work) = self.work(&identified, Purpose::Neighbour, None) else {
             return;
         };
-        match self.maker.without_rendering(&Arc::new(work)).await {
+        let demand = Demand::prefetch(Client::InProcess);
+        match self.maker.without_rendering(&Arc::new(work), demand).await {
             Ok(Some((tile, weight))) => self.cache.add(&identified.key(), tile, weight),
             Ok(None) => self.prefetch(vec![tile]),
             // It is ignored, unless the tile is requested.

@@ -3,17 +3,18 @@
 //!
 //! The first two wait for other machines or for disks. A render thread that waited for them could
 //! not render anything else. So a tile enters the render queue only when no tier has it and its
-//! chunks have arrived. All of it is given up when the future is dropped.
+//! chunks have arrived. Clients take turns with each of the three. All of it is given up when the
+//! future is dropped.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::Stage;
+use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
-use voltile_base::tile::Tile;
+use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::Yields;
 use voltile_hdf5::volume::hdf5::unread;
 
@@ -21,8 +22,8 @@ use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::pool::{PendingWork, RenderPool};
-use super::queue::Busy;
 use super::render_plan::RenderPlan;
+use super::turns::Turns;
 use super::work::TileWork;
 
 /// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
@@ -30,27 +31,32 @@ use super::work::TileWork;
 const MAX_LOOKUPS: usize = 32;
 /// The maximum number of tiles whose chunks are fetched at once.
 const MAX_FETCHES: usize = 64;
-/// The maximum number of tiles that are looked for or fetched, or wait to be.
+/// The maximum number of tiles that wait to be looked for, and that wait to be fetched.
 const MAX_WAITING: usize = 512;
 
 /// Makes tiles.
 pub(super) struct TileMaker {
     pool: RenderPool,
-    lookups: Semaphore,
-    fetches: Semaphore,
-    /// One permit for each tile that is looked for or fetched, or waits to be.
-    places: Semaphore,
+    lookups: Turns,
+    fetches: Turns,
 }
 
 impl TileMaker {
-    /// Renders on `pool`.
-    pub fn new(pool: RenderPool) -> Self {
+    /// Renders on `pool`; `metrics` count what is refused.
+    pub fn new(pool: RenderPool, metrics: &Metrics) -> Self {
+        let turns = |places| Turns::new(places, MAX_WAITING, metrics.rejected.clone());
         Self {
             pool,
-            lookups: Semaphore::new(MAX_LOOKUPS),
-            fetches: Semaphore::new(MAX_FETCHES),
-            places: Semaphore::new(MAX_WAITING),
+            lookups: turns(MAX_LOOKUPS),
+            fetches: turns(MAX_FETCHES),
         }
+    }
+
+    /// Raises the place of a tile that waits to the turn of another client that wants it, too.
+    pub fn join(&self, key: &TileKey, demand: Demand) {
+        self.lookups.join(key, demand);
+        self.fetches.join(key, demand);
+        self.pool.join(key, demand);
     }
 
     /// Makes a tile, and has it kept in the tiers. Returns it with its weight in bytes against the
@@ -65,7 +71,7 @@ impl TileMaker {
     ) -> Result<(Tile, usize), TileError> {
         let work = Arc::new(work);
         let pending = PendingWork::new(&work.metrics);
-        let found = self.without_rendering(&work).await;
+        let found = self.without_rendering(&work, demand).await;
         pending.begin();
         if let Some(made) = found.inspect_err(|error| work.note(error))? {
             return Ok(made);
@@ -87,12 +93,19 @@ impl TileMaker {
         rendered.await
     }
 
-    /// Fetches the voxels that lie in a store; `place` is for errors.
-    pub async fn fetch(&self, footprint: Footprint, place: &str) -> Result<(), TileError> {
+    /// Fetches the voxels that lie in a store; `place` is for errors. Requests for the same `key` can
+    /// join while it waits.
+    pub async fn fetch(
+        &self,
+        footprint: Footprint,
+        key: Option<TileKey>,
+        demand: Demand,
+        place: &str,
+    ) -> Result<(), TileError> {
         if !footprint.is_remote() {
             return Ok(());
         }
-        let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
+        let _turn = self.fetches.turn(key, demand).await?;
         let gathering = spawn_blocking(move || footprint.gather()).await;
         let arrived = gathering.map_err(|_| Abandoned)??.done().await;
         // The error of a store does not say for what it was.
@@ -104,29 +117,23 @@ impl TileMaker {
     pub async fn without_rendering(
         &self,
         work: &Arc<TileWork>,
+        demand: Demand,
     ) -> Result<Option<(Tile, usize)>, TileError> {
-        let is_remote = work.footprint.is_remote();
-        if !work.is_looked_for() && !is_remote {
-            return Ok(None);
-        }
-        let Ok(_place) = self.places.try_acquire() else {
-            work.metrics.rejected.inc();
-            let waiting = MAX_WAITING;
-            return Err(Busy { waiting }.into());
-        };
+        let key = Some(work.key);
         if work.is_looked_for() {
-            let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
+            let _turn = self.lookups.turn(key, demand).await?;
             let looking = Arc::clone(work);
             let looked_up = spawn_blocking(move || looking.find()).await;
             if let Some(tile) = looked_up.map_err(|_| Abandoned)? {
                 return Ok(Some(work.weighed(tile)));
             }
         }
-        if !is_remote {
+        if !work.footprint.is_remote() {
             return Ok(None);
         }
         let place = in_words(work.origin.token());
-        self.fetch(work.footprint.clone(), &place).await?;
+        self.fetch(work.footprint.clone(), key, demand, &place)
+            .await?;
         let RenderPlan::Box(planned) = &work.plan else {
             return Ok(None);
         };

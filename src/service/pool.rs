@@ -1,11 +1,11 @@
 //! The render threads, and the queue in front of them.
 //!
-//! At most one job per thread is started at a time, so that jobs run in the order of the queue.
-//! Each job that ends starts the next. A job is a closure; [`RenderPool::run`] queues it and waits
-//! for its result. When that future is dropped, the job leaves the queue; if it is running, it is
-//! told. Idle work takes the place of a job, which it gives back as soon as a job waits: together,
-//! jobs and idle work that wait for one file take at most as many threads as render, so that there
-//! is a thread to replace each of them.
+//! At most one job per thread is started at a time, so that jobs run in the order of the queue
+//! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
+//! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
+//! takes the place of a job, which it gives back as soon as a job waits: together, jobs and idle work
+//! that wait for one file take at most as many threads as render, so that there is a thread to
+//! replace each of them.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
@@ -17,12 +17,11 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use rayon::ThreadPoolBuilder;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use voltile_base::flow::activity::{Activity, Place};
 use voltile_base::flow::cache::Abandoned;
@@ -33,8 +32,7 @@ use voltile_base::tile::TileKey;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::queue::rotation::SequenceNumber;
-use super::queue::{Busy, Queue};
+use super::turns::{Turn, Turns};
 
 /// The interval at which stuck threads are looked for.
 const CHECKS: Duration = Duration::from_millis(250);
@@ -49,44 +47,25 @@ pub struct RenderPool(Arc<SharedPool>);
 struct SharedPool {
     /// `None` once this is dropped.
     runtime: Option<Runtime>,
+    /// Starts work on its threads.
+    handle: Handle,
     stalls: Stalls,
     activity: Activity,
     threads: usize,
     /// Counts the jobs that are refused, abandoned or stopped.
     metrics: Metrics,
-    state: Mutex<PoolState>,
+    turns: Turns,
 }
 
-struct PoolState {
-    waiting: Queue<TileKey, WaitingJob>,
-    /// The number of jobs that run, and of threads that do idle work.
-    running: usize,
-    /// The number of threads that may run jobs: stuck threads have been replaced.
-    most: usize,
-}
-
-/// A job that is not running yet, and its entry in the activity count.
-struct WaitingJob {
-    place: Place,
-    /// Runs the job, or fails it because the queue is full.
-    run: Box<dyn FnOnce(Result<Turn, Busy>) + Send>,
-}
-
-/// The turn of a running job, or of idle work. Dropping it, also by a panic, starts the next job.
-pub(super) struct Turn {
-    pool: RenderPool,
-    /// The job's entry in the activity count; idle work has none.
-    place: Option<Place>,
+/// A running job. When it is dropped, also by a panic, the next job starts.
+struct RunningJob {
+    /// Its entry in the activity count. Dropped first, so that the count never includes both.
+    _place: Place,
+    _turn: Turn,
 }
 
 /// Work that has not begun. If this is dropped before, the work counts as abandoned.
 pub(super) struct PendingWork(Option<Counter>);
-
-/// A job in the queue, which leaves the queue when this is dropped.
-struct QueuedRun<'a> {
-    pool: &'a RenderPool,
-    job: SequenceNumber,
-}
 
 impl RenderPool {
     /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs, and
@@ -114,16 +93,13 @@ impl RenderPool {
             .build();
         activity.use_helpers(helpers.map_err(io::Error::other)?);
         Ok(Self(Arc::new(SharedPool {
+            handle: runtime.handle().clone(),
             runtime: Some(runtime),
             stalls,
             activity,
             threads,
+            turns: Turns::new(threads, queue, metrics.rejected.clone()),
             metrics,
-            state: Mutex::new(PoolState {
-                waiting: Queue::new(queue, threads),
-                running: 0,
-                most: threads,
-            }),
         })))
     }
 
@@ -146,19 +122,7 @@ impl RenderPool {
         let threads = self.0.threads;
         let stuck = self.0.stalls.look(2 * threads);
         self.0.activity.set_stuck(stuck);
-        let mut starting = Vec::new();
-        let mut state = self.0.state.lock();
-        state.most = threads + stuck.min(threads);
-        while state.running < state.most
-            && let Some(next) = state.waiting.take(Instant::now())
-        {
-            state.running += 1;
-            starting.push(next);
-        }
-        drop(state);
-        for job in starting {
-            self.start(job);
-        }
+        self.0.turns.set_places(threads + stuck.min(threads));
     }
 
     /// The files that are stuck.
@@ -173,13 +137,13 @@ impl RenderPool {
 
     /// The number of queued jobs.
     pub fn waiting(&self) -> usize {
-        self.0.state.lock().waiting.len()
+        self.0.turns.waiting()
     }
 
     /// The most jobs that one document may queue at once: a quarter of the queue, so that there is
     /// room for other requests.
     pub fn share(&self) -> usize {
-        (self.0.state.lock().waiting.capacity / 4).max(1)
+        (self.0.turns.capacity() / 4).max(1)
     }
 
     /// The number of render threads.
@@ -195,35 +159,11 @@ impl RenderPool {
     /// Does work that no request waits for, if the pool is idle. It should end early once there are
     /// jobs.
     pub(super) fn run_idle(&self, work: impl FnOnce(Turn) + Send + 'static) {
-        let mut state = self.0.state.lock();
-        if !self.is_idle() || state.running >= state.most {
-            return;
+        if self.is_idle()
+            && let Some(turn) = self.0.turns.idle_turn()
+        {
+            on_thread(&self.0.handle, move || work(turn));
         }
-        state.running += 1;
-        state.waiting.extra += 1;
-        drop(state);
-        let turn = Turn {
-            pool: self.clone(),
-            place: None,
-        };
-        self.on_thread(move || work(turn));
-    }
-
-    /// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
-    fn on_thread(&self, work: impl FnOnce() + Send + 'static) {
-        let Some(runtime) = &self.0.runtime else {
-            return;
-        };
-        drop(runtime.spawn_blocking(move || {
-            let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
-                return;
-            };
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            tracing::error!("a render thread panicked, which is a defect of this program: {text}");
-        }));
     }
 
     /// Runs a job when its turn comes; fails if the queue is full. Requests for the same `key` can
@@ -242,75 +182,59 @@ impl RenderPool {
         let pending = PendingWork::new(&self.0.metrics);
         let stopped = self.0.metrics.stopped.clone();
         let (sender, result) = oneshot::channel();
-        let _queued = self.enter(key, demand, move |turn| {
-            if turn.is_ok() && !interest.is_there() {
-                return;
-            }
-            pending.begin();
-            let result = match turn {
-                Ok(turn) => {
-                    let result = job(&interest);
-                    // Before the result is delivered, so that a client that requests another tile
-                    // at once finds room in the queue.
-                    drop(turn);
-                    result
+        let place = self.0.activity.enter();
+        let handle = self.0.handle.clone();
+        let _queued = self.0.turns.enter(key, demand, move |turn| {
+            let turn = match turn {
+                Ok(turn) => turn,
+                Err(busy) => {
+                    pending.begin();
+                    drop(place);
+                    drop(sender.send(Err(busy.into())));
+                    return;
                 }
-                Err(busy) => Err(busy.into()),
             };
-            if let Err(Err(error)) = sender.send(result)
-                && error.is_stopped()
-            {
-                stopped.inc();
-            }
+            let running = RunningJob {
+                _place: place,
+                _turn: turn,
+            };
+            on_thread(&handle, move || {
+                if !interest.is_there() {
+                    return;
+                }
+                pending.begin();
+                let result = job(&interest);
+                // Before the result is delivered, so that a client that requests another tile at
+                // once finds room in the queue.
+                drop(running);
+                if let Err(Err(error)) = sender.send(result)
+                    && error.is_stopped()
+                {
+                    stopped.inc();
+                }
+            });
         });
         result.await.map_err(|_| Abandoned)?
     }
 
     /// Raises the place of a queued job to the turn of another client that wants it, too.
     pub(super) fn join(&self, key: &TileKey, demand: Demand) {
-        let mut state = self.0.state.lock();
-        state.waiting.join(key, demand, Instant::now());
+        self.0.turns.join(key, demand);
     }
+}
 
-    fn enter(
-        &self,
-        key: Option<TileKey>,
-        demand: Demand,
-        run: impl FnOnce(Result<Turn, Busy>) + Send + 'static,
-    ) -> Option<QueuedRun<'_>> {
-        let entering = WaitingJob {
-            place: self.0.activity.enter(),
-            run: Box::new(run),
+/// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
+fn on_thread(handle: &Handle, work: impl FnOnce() + Send + 'static) {
+    drop(handle.spawn_blocking(move || {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
+            return;
         };
-        let mut state = self.0.state.lock();
-        if state.running < state.most {
-            state.running += 1;
-            state.waiting.started(demand);
-            drop(state);
-            self.start(entering);
-            return None;
-        }
-        let job = state.waiting.next;
-        let loser = state.waiting.push(key, demand, entering, Instant::now());
-        let busy = Busy {
-            waiting: state.waiting.len(),
-        };
-        drop(state);
-        if let Some(WaitingJob { place, run }) = loser {
-            drop(place);
-            self.0.metrics.rejected.inc();
-            run(Err(busy));
-        }
-        Some(QueuedRun { pool: self, job })
-    }
-
-    fn start(&self, WaitingJob { place, run }: WaitingJob) {
-        let turn = Turn {
-            pool: self.clone(),
-            place: Some(place),
-        };
-        self.on_thread(move || run(Ok(turn)));
-    }
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        tracing::error!("a render thread panicked, which is a defect of this program: {text}");
+    }));
 }
 
 impl Drop for SharedPool {
@@ -319,37 +243,6 @@ impl Drop for SharedPool {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-impl Drop for Turn {
-    /// Starts the next job.
-    fn drop(&mut self) {
-        let was_idle_work = self.place.is_none();
-        // Before the next job starts, so that the activity count never includes both.
-        self.place = None;
-        let mut state = self.pool.0.state.lock();
-        state.waiting.extra -= usize::from(was_idle_work);
-        // A thread that was stuck and has been replaced starts no job.
-        let next = if state.running > state.most {
-            None
-        } else {
-            state.waiting.take(Instant::now())
-        };
-        if next.is_none() {
-            state.running -= 1;
-        }
-        drop(state);
-        if let Some(next) = next {
-            self.pool.start(next);
-        }
-    }
-}
-
-impl Drop for QueuedRun<'_> {
-    fn drop(&mut self) {
-        let _left = self.pool.0.state.lock().waiting.remove(self.job);
-        // The job is dropped here, not under the lock.
     }
 }
 

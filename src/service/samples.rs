@@ -82,6 +82,8 @@ impl TileService {
         self.maker
             .fetch(
                 Footprint::of_sample(channel),
+                None,
+                demand,
                 &format!("the channel {}", channel.name),
             )
             .await?;

@@ -88,7 +88,7 @@ impl TileService {
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
-            maker: Arc::new(TileMaker::new(pool.clone())),
+            maker: Arc::new(TileMaker::new(pool.clone(), &metrics)),
             tier_writer: Arc::new(tier_writer),
             live: Arc::new(LiveCatalog::new(catalog)),
             reconciler: None,

@@ -230,7 +230,7 @@ fn idle_work_takes_the_place_of_a_job_and_gives_it_back() {
     go.send(()).unwrap();
     waiting.has_begun();
     waiting.go();
-    assert!(pool.0.state.lock().waiting.extra == 0 && pool.is_idle());
+    assert!(pool.0.turns.places() == (1, 0) && pool.is_idle());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
     second.go();
     third.has_begun();
     third.go();
-    while pool.0.state.lock().most > 1 {
+    while pool.0.turns.places().0 > 1 {
         thread::sleep(CHECKS);
     }
     let mut running = submit(&pool, 1);

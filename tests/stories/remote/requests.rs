@@ -1,5 +1,6 @@
 //! The requests to a store: their ranges, their number, and when they are given up.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::{DISTANCE, PLAIN, PLANES, Remote, shows, tile};
 use crate::common::objects::{Asked, Manner, longest_chain, sent_twice};
 use crate::common::picture::Picture;
 use crate::common::volumes;
+use crate::common::wire::Connection;
 use crate::common::{made, wait_until};
 
 /// The edges of the volume of [`many`].
@@ -342,6 +344,53 @@ fn fetching_is_given_up_when_the_client_is_gone() {
     // Whoever asks next is not affected.
     remote.objects.mend();
     assert!(shows(&server, 1, 3));
+}
+
+#[test]
+fn a_client_that_waits_for_many_tiles_of_a_slow_store_keeps_no_other_client_waiting() {
+    const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+    const LONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    const MANY: usize = 800;
+    const REFUSED: &str = "voltile_renders_rejected_total";
+    let remote = Remote::new();
+    made::file(&remote.path("planes.h5"), |file| {
+        let data = Array3::from_shape_fn((MANY, 64, 64), |(z, y, x)| voxel(z, y, x));
+        let raw = file.new_dataset_builder().with_data(&data);
+        raw.chunk((1, 64, 64)).create("raw").unwrap();
+    });
+    let server = remote.serve_planes();
+    // Reads the index of the chunks.
+    assert_eq!(server.get("/datasets/planes/about.json").status, 200);
+    remote.objects.answer(
+        "planes.h5",
+        Manner {
+            delay: Duration::from_secs(600),
+            ..Manner::default()
+        },
+    );
+    let asked = |client, z| {
+        let mut connection = Connection::open_from(IpAddr::V4(client), server.address);
+        connection.send("GET", &tile(z), &[]);
+        connection
+    };
+    let mut greedy: Vec<Connection> = (0..MANY - 1).map(|z| asked(GREEDY, z)).collect();
+    wait_until("its queue is full", || server.count(REFUSED) > 0);
+    let mut is_settled = 0;
+    wait_until("all of its requests have come", || {
+        let before = std::mem::replace(&mut is_settled, server.count(REFUSED));
+        before == is_settled
+    });
+    let mut lone = asked(LONE, MANY - 1);
+    wait_until("another request gives way", || {
+        server.count(REFUSED) > is_settled
+    });
+    // The requests under way stay slow.
+    remote.objects.mend();
+    let before = server.renders();
+    greedy.drain(..200).for_each(Connection::hang_up);
+    assert_eq!(lone.receive("GET").unwrap().status, 200);
+    let first = server.renders() - before;
+    assert!(first < 200, "{first} tiles were rendered first");
 }
 
 #[test]

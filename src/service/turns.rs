@@ -1,0 +1,200 @@
+//! Turns in which clients share places for work: threads that render, or requests to stores and
+//! tiers.
+//!
+//! Work that finds a place begins at once. Other work waits in a [queue](super::queue); each turn
+//! that ends begins the next.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::oneshot;
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::tile::TileKey;
+
+use super::client::Demand;
+use super::error::TileError;
+use super::queue::rotation::SequenceNumber;
+use super::queue::{Busy, Queue};
+
+/// A number of places for work, with a bounded queue; clones share them.
+#[derive(Clone)]
+pub(super) struct Turns(Arc<SharedTurns>);
+
+struct SharedTurns {
+    state: Mutex<TurnState>,
+    /// Counts the work that is refused because the queue is full.
+    rejected: Counter,
+}
+
+struct TurnState {
+    waiting: Queue<TileKey, Begin>,
+    /// The number of turns that have begun and not ended.
+    begun: usize,
+    /// The number of turns that may be under way at once.
+    places: usize,
+}
+
+/// Begins work, or fails it because the queue is full.
+type Begin = Box<dyn FnOnce(Result<Turn, Busy>) + Send>;
+
+/// A turn under way. When it is dropped, also by a panic, it ends, and the next begins.
+pub(super) struct Turn {
+    turns: Turns,
+    /// Whether it is the turn of work that gives back its place as soon as other work waits.
+    is_idle_work: bool,
+}
+
+/// Work in the queue, which leaves the queue when this is dropped.
+pub(super) struct QueuedWork<'a> {
+    turns: &'a Turns,
+    number: SequenceNumber,
+}
+
+impl Turns {
+    /// `places` turns at once, and a queue of `capacity`.
+    pub fn new(places: usize, capacity: usize, rejected: Counter) -> Self {
+        let state = TurnState {
+            waiting: Queue::new(capacity, places),
+            begun: 0,
+            places,
+        };
+        Self(Arc::new(SharedTurns {
+            state: Mutex::new(state),
+            rejected,
+        }))
+    }
+
+    /// Waits for a turn; fails if the queue is full. Requests for the same `key` can join meanwhile.
+    /// If this future is dropped, it leaves the queue.
+    pub async fn turn(&self, key: Option<TileKey>, demand: Demand) -> Result<Turn, TileError> {
+        let (sender, turn) = oneshot::channel();
+        let _queued = self.enter(key, demand, move |turn| {
+            // A turn that nobody waits for any more ends at once.
+            drop(sender.send(turn));
+        });
+        Ok(turn.await.map_err(|_| Abandoned)??)
+    }
+
+    /// Has work begin in its turn, or fail because the queue is full: at once, or later, on the
+    /// thread on which another turn ends.
+    pub fn enter(
+        &self,
+        key: Option<TileKey>,
+        demand: Demand,
+        begin: impl FnOnce(Result<Turn, Busy>) + Send + 'static,
+    ) -> Option<QueuedWork<'_>> {
+        let mut state = self.0.state.lock();
+        if state.begun < state.places {
+            state.begun += 1;
+            state.waiting.started(demand);
+            drop(state);
+            begin(Ok(self.begun(false)));
+            return None;
+        }
+        let number = state.waiting.next;
+        let loser = state
+            .waiting
+            .push(key, demand, Box::new(begin), Instant::now());
+        let busy = Busy {
+            waiting: state.waiting.len(),
+        };
+        drop(state);
+        if let Some(fail) = loser {
+            self.0.rejected.inc();
+            fail(Err(busy));
+        }
+        Some(QueuedWork {
+            turns: self,
+            number,
+        })
+    }
+
+    /// The turn of work that nobody waits for, if there is a place. One more than usual may wait
+    /// until it ends.
+    pub fn idle_turn(&self) -> Option<Turn> {
+        let mut state = self.0.state.lock();
+        if state.begun >= state.places {
+            return None;
+        }
+        state.begun += 1;
+        state.waiting.extra += 1;
+        drop(state);
+        Some(self.begun(true))
+    }
+
+    /// Raises the place of waiting work to the turn of another client that wants it, too.
+    pub fn join(&self, key: &TileKey, demand: Demand) {
+        let mut state = self.0.state.lock();
+        state.waiting.join(key, demand, Instant::now());
+    }
+
+    /// Changes how many turns may be under way at once, and begins as many as may.
+    pub fn set_places(&self, places: usize) {
+        let mut beginning = Vec::new();
+        let mut state = self.0.state.lock();
+        state.places = places;
+        while state.begun < places
+            && let Some(begin) = state.waiting.take(Instant::now())
+        {
+            state.begun += 1;
+            beginning.push(begin);
+        }
+        drop(state);
+        for begin in beginning {
+            begin(Ok(self.begun(false)));
+        }
+    }
+
+    /// How much work waits.
+    pub fn waiting(&self) -> usize {
+        self.0.state.lock().waiting.len()
+    }
+
+    /// How much work may wait.
+    pub fn capacity(&self) -> usize {
+        self.0.state.lock().waiting.capacity
+    }
+
+    /// How many turns may be under way at once, and how many more than usual may wait.
+    #[cfg(test)]
+    pub fn places(&self) -> (usize, usize) {
+        let state = self.0.state.lock();
+        (state.places, state.waiting.extra)
+    }
+
+    fn begun(&self, is_idle_work: bool) -> Turn {
+        Turn {
+            turns: self.clone(),
+            is_idle_work,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.turns.0.state.lock();
+        state.waiting.extra -= usize::from(self.is_idle_work);
+        // There may be fewer places than when it began.
+        let next = if state.begun > state.places {
+            None
+        } else {
+            state.waiting.take(Instant::now())
+        };
+        if next.is_none() {
+            state.begun -= 1;
+        }
+        drop(state);
+        if let Some(begin) = next {
+            begin(Ok(self.turns.begun(false)));
+        }
+    }
+}
+
+impl Drop for QueuedWork<'_> {
+    fn drop(&mut self) {
+        let _left = self.turns.0.state.lock().waiting.remove(self.number);
+        // The work is dropped here, not under the lock.
+    }
+}
