@@ -141,7 +141,7 @@
 //! else meanwhile, together at most as many as are replaced, only one job at a time splits its work
 //! over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers. All
 //! other threads of a server that may have this lock are watched too: they reopen files, reload,
-//! build documents and read tables of names.
+//! build documents and read tables of names. A thread that waits for a store is replaced as well.
 //!
 //! `unsafe` code is in `voltile_hdf5`, and besides in the macro of `voltile_base::simd`, in `cli`,
 //! `cli::limits` and `http::listen::sockets`.

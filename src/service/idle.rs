@@ -10,15 +10,16 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use voltile_base::flow::cache::Lookup;
+use voltile_base::flow::cache::{Flight, Lookup};
 use voltile_base::request::TileRequest;
-use voltile_base::tile::Tile;
+use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::Yields;
 
 use super::client::{Client, Demand};
+use super::error::TileError;
 use super::identified::{Identified, RequestSubject};
 use super::tile_service::TileService;
-use super::work::Purpose;
+use super::work::{Purpose, TileWork};
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
@@ -38,7 +39,12 @@ impl TileService {
         }
         let service = Arc::clone(self);
         drop(tokio::spawn(async move {
-            while !service.is_quiet() {
+            loop {
+                // A job that runs may be of a client that has left: no response follows it.
+                service.pool.idle().await;
+                if service.is_quiet() {
+                    break;
+                }
                 tokio::time::sleep(DELAY).await;
             }
             service.pause.is_due.store(false, Ordering::Relaxed);
@@ -154,19 +160,17 @@ impl TileService {
     }
 
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
-        let Some(identified) = self.neighbour(&tile) else {
-            return;
-        };
-        if self.cache.peek(&identified.key()).is_some() {
-            return;
-        }
-        let Some(work) = self.work(&identified, Purpose::Neighbour, None) else {
+        let Some((flight, work)) = self.led_neighbour(&tile) else {
             return;
         };
         let demand = Demand::prefetch(Client::InProcess);
-        match self.maker.without_rendering(&Arc::new(work), demand).await {
-            Ok(Some((tile, weight))) => self.cache.add(&identified.key(), tile, weight),
-            Ok(None) => self.prefetch(vec![tile]),
+        let made = self.maker.without_rendering(&Arc::new(work), demand).await;
+        match made {
+            Ok(Some(made)) => flight.land(Ok(made)),
+            Ok(None) => {
+                drop(flight);
+                self.prefetch(vec![tile]);
+            }
             // It is ignored, unless the tile is requested.
             Err(_) => {}
         }
@@ -181,17 +185,22 @@ impl TileService {
         is_ready.then(|| Identified::new(resolved.origin(), RequestSubject::Tile(resolved)))
     }
 
-    /// Renders a tile that no tier has and whose chunks have arrived, unless it is cached. If that is
-    /// interrupted or fails, the flight ends, and the requests that have joined it since make the
-    /// tile.
-    fn render_neighbour(&self, tile: &TileRequest) {
-        let Some(identified) = self.neighbour(tile) else {
-            return;
-        };
+    /// The flight and the work for a tile that may be prefetched, unless it is cached or in flight.
+    /// If the flight ends without the tile, the requests that have joined it make the tile.
+    fn led_neighbour(
+        &self,
+        tile: &TileRequest,
+    ) -> Option<(Flight<TileKey, Tile, TileError>, TileWork)> {
+        let identified = self.neighbour(tile)?;
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
-            return;
+            return None;
         };
-        let Some(work) = self.work(&identified, Purpose::Neighbour, None) else {
+        Some((flight, self.work(&identified, Purpose::Neighbour, None)?))
+    }
+
+    /// Renders a tile that no tier has and whose chunks have arrived.
+    fn render_neighbour(&self, tile: &TileRequest) {
+        let Some((flight, work)) = self.led_neighbour(tile) else {
             return;
         };
         let activity = self.pool.activity();
@@ -200,6 +209,7 @@ impl TileService {
                 self.metrics.neighbours.inc();
                 flight.land(Ok(work.weighed(tile)));
             }
+            // It was interrupted or failed.
             Err(_) => _ = self.metrics.neighbours_given_up.inc(),
         }
     }

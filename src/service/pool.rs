@@ -25,7 +25,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use voltile_base::flow::activity::{Activity, Place};
 use voltile_base::flow::cache::Abandoned;
-use voltile_base::flow::interest::Interest;
+use voltile_base::flow::interest::{Interest, Interested};
 use voltile_base::flow::stalls::Stalls;
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::TileKey;
@@ -135,6 +135,17 @@ impl RenderPool {
         self.0.activity.is_idle(self.0.threads)
     }
 
+    /// Waits until the pool is idle.
+    pub(super) async fn idle(&self) {
+        loop {
+            let ended = self.0.turns.ended();
+            if self.is_idle() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// The number of queued jobs.
     pub fn waiting(&self) -> usize {
         self.0.turns.waiting()
@@ -177,8 +188,8 @@ impl RenderPool {
         demand: Demand,
         job: impl FnOnce(&Interest) -> Result<T, TileError> + Send + 'static,
     ) -> Result<T, TileError> {
-        let waiting = Arc::new(());
-        let interest = Interest::of(&waiting);
+        let interested = Interested::default();
+        let interest = interested.interest();
         let pending = PendingWork::new(&self.0.metrics);
         let stopped = self.0.metrics.stopped.clone();
         let (sender, result) = oneshot::channel();

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::oneshot;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::tile::TileKey;
 
@@ -26,6 +27,8 @@ struct SharedTurns {
     state: Mutex<TurnState>,
     /// Counts the work that is refused because the queue is full.
     rejected: Counter,
+    /// Notified when a turn ends, or the number of places changes.
+    ended: Notify,
 }
 
 struct TurnState {
@@ -63,6 +66,7 @@ impl Turns {
         Self(Arc::new(SharedTurns {
             state: Mutex::new(state),
             rejected,
+            ended: Notify::new(),
         }))
     }
 
@@ -145,6 +149,12 @@ impl Turns {
         for begin in beginning {
             begin(Ok(self.begun(false)));
         }
+        self.0.ended.notify_waiters();
+    }
+
+    /// Waits until a turn ends, or the number of places changes, from this call on.
+    pub fn ended(&self) -> Notified<'_> {
+        self.0.ended.notified()
     }
 
     /// How much work waits.
@@ -186,8 +196,9 @@ impl Drop for Turn {
             state.begun -= 1;
         }
         drop(state);
-        if let Some(begin) = next {
-            begin(Ok(self.turns.begun(false)));
+        match next {
+            Some(begin) => begin(Ok(self.turns.begun(false))),
+            None => self.turns.0.ended.notify_waiters(),
         }
     }
 }

@@ -243,6 +243,16 @@ impl StoredRanges {
         let gathering = self.object.gather(&self.ranges);
         gathering.map_err(|error| unread(&self.place, error))
     }
+
+    /// Blocks until they have arrived, or nobody waits for the result any more.
+    fn wait(&self, gathering: Gathering, yields: &Yields) -> Result<(), ReadError> {
+        let interest = match yields {
+            Yields::Unwanted(interest) => Some(interest.clone()),
+            Yields::Never | Yields::ToRequests => None,
+        };
+        let arrived = self.object.wait(gathering, interest);
+        arrived.map_err(|error| unread(&self.place, error))
+    }
 }
 
 /// Volumes, each opened when the iterator reaches it.

@@ -186,6 +186,22 @@ fn a_running_job_whose_future_is_dropped_is_told_and_disturbs_nobody() {
 }
 
 #[test]
+fn whoever_waits_for_a_pause_is_told_when_a_job_ends_that_nobody_waits_for() {
+    let pool = pool(1);
+    let mut running = submit(&pool, 1);
+    running.has_begun();
+    let mut idle = Box::pin(pool.idle());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(idle.as_mut().poll(&mut context).is_pending());
+    running.run = None;
+    running.go.send(()).unwrap();
+    while idle.as_mut().poll(&mut context).is_pending() {
+        thread::yield_now();
+    }
+    assert!(pool.is_idle());
+}
+
+#[test]
 fn a_request_that_joins_a_job_raises_its_place() {
     let pool = pool(9);
     let mut running = submit(&pool, 1);

@@ -9,7 +9,7 @@ use ndarray::Array3;
 use super::{DISTANCE, PLAIN, PLANES, Remote, shows, tile};
 use crate::common::objects::{Asked, Manner, longest_chain, sent_twice};
 use crate::common::picture::Picture;
-use crate::common::volumes;
+use crate::common::volumes::{self, Stored};
 use crate::common::wire::Connection;
 use crate::common::{made, wait_until};
 
@@ -391,6 +391,54 @@ fn a_client_that_waits_for_many_tiles_of_a_slow_store_keeps_no_other_client_wait
     assert_eq!(lone.receive("GET").unwrap().status, 200);
     let first = server.renders() - before;
     assert!(first < 200, "{first} tiles were rendered first");
+}
+
+#[test]
+fn a_large_box_of_a_slow_store_occupies_no_render_thread_and_is_given_up_with_its_client() {
+    let remote = Remote::new();
+    made::file(&remote.path("large.h5"), |file| {
+        let data = Array3::<u8>::zeros((64, 1024, 1024));
+        let raw = file.new_dataset_builder().with_data(&data);
+        raw.chunk((1, 1024, 1024)).create("raw").unwrap();
+    });
+    volumes::planes(&remote.place.path("local.h5"), 2, 1, Stored::Flat);
+    let settings = ["local.h5", "--set", "render.threads=1"];
+    let more = [
+        "--set",
+        "render.boxes=1 GiB",
+        "--set",
+        "render.neighbours=0",
+    ];
+    let server = remote.serve(&["large.h5"], &[&settings[..], &more].concat());
+    // Reads the index of the chunks.
+    assert_eq!(server.get("/datasets/large/about.json").status, 200);
+    let slow = |delay| {
+        let manner = Manner {
+            delay: Duration::from_secs(delay),
+            ..Manner::default()
+        };
+        remote.objects.answer("large.h5", manner);
+    };
+    slow(1);
+    remote.objects.take_asked();
+    let mut connection = server.connect();
+    connection.send("GET", "/voxels/large/raw/0/0-1024_0-1024_0-64.raw", &[]);
+    let mut begun = 0;
+    wait_until("the first part of it is on its way", || {
+        let before = std::mem::replace(&mut begun, remote.objects.waiting());
+        before == begun && begun >= 10
+    });
+    slow(600);
+    wait_until("the rest of it is waited for", || {
+        remote.objects.asked().len() >= begun && is_asked(&remote)
+    });
+    assert_eq!(
+        server.tile("local/raw/xy/1/0_0_0.png").picture(),
+        volumes::plane(1, 1)
+    );
+    assert!(is_asked(&remote), "it was answered meanwhile");
+    connection.hang_up();
+    wait_until("it is given up", || !is_asked(&remote));
 }
 
 #[test]

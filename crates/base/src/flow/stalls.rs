@@ -65,6 +65,8 @@ struct Thread {
     /// Whether a part of its work was refused.
     was_refused: AtomicBool,
     busy: Mutex<Option<FileWork>>,
+    /// Whether it waits for a store.
+    waits_for_store: AtomicBool,
 }
 
 /// The file that a thread works on.
@@ -109,6 +111,21 @@ fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> Bus
         });
         Some((Arc::clone(thread), before))
     }))
+}
+
+/// Waits for a store, which has limits of time of its own. Meanwhile this thread counts as one that
+/// is stuck, so that it is replaced; the file does not.
+pub fn waiting_for_store<T>(wait: impl FnOnce() -> T) -> T {
+    let thread = THREAD.with_borrow(Clone::clone);
+    let set = |waits| {
+        if let Some(thread) = &thread {
+            thread.waits_for_store.store(waits, Ordering::Relaxed);
+        }
+    };
+    set(true);
+    let result = wait();
+    set(false);
+    result
 }
 
 /// Fails if one of the files is stuck, unless this thread is not watched.
@@ -165,6 +182,7 @@ impl Stalls {
             renders,
             was_refused: AtomicBool::default(),
             busy: Mutex::default(),
+            waits_for_store: AtomicBool::default(),
         });
         self.0.threads.lock().push(Arc::downgrade(&thread));
         THREAD.set(Some(thread));
@@ -180,16 +198,20 @@ impl Stalls {
     }
 
     /// Marks exactly the files whose reads have not returned. Returns how many of the `most`
-    /// threads that render wait for them.
+    /// threads that render wait for them, or for a store.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
         let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
-        let busy: Vec<(bool, FileWork)> = threads
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter_map(|t| Some((t.renders, t.busy.lock().clone()?)))
-            .collect();
+        let mut busy = Vec::new();
+        let mut at_stores = 0;
+        for thread in threads.iter().filter_map(Weak::upgrade) {
+            let waits_for_store = thread.waits_for_store.load(Ordering::Relaxed);
+            at_stores += usize::from(thread.renders && waits_for_store);
+            if let Some(work) = thread.busy.lock().clone() {
+                busy.push((thread.renders, work));
+            }
+        }
         drop(threads);
         for (_, busy) in busy.iter().filter(|(_, busy)| busy.is_overdue()) {
             stuck.files.insert(Arc::clone(&busy.file));
@@ -215,7 +237,7 @@ impl Stalls {
             *before = stuck;
             is_new
         });
-        waiting
+        waiting + at_stores
     }
 
     /// Fails if one of the files is stuck.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use voltile_base::flow::cache::{Lookup, Waiter};
+use voltile_base::flow::cache::{Abandoned, Lookup, Waiter};
+use voltile_base::flow::interest::Interest;
+use voltile_base::flow::stalls::waiting_for_store;
 use voltile_base::tile::TileKey;
 
 use super::context::{Arriving, ChunkCache, land};
@@ -35,6 +37,11 @@ impl Gathering {
     /// Also waits for what another one waits for.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
+    }
+
+    /// Whether all ranges have arrived before.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Waits until all ranges have arrived; fails with the first that does not.
@@ -65,11 +72,28 @@ impl Object {
         Ok(Gathering(waiters))
     }
 
+    /// Blocks the calling thread until ranges have arrived, or nobody is interested any more.
+    pub fn wait(&self, gathering: Gathering, interest: Option<Interest>) -> Result<(), StoreError> {
+        if gathering.is_empty() {
+            return Ok(());
+        }
+        let arrived = async move {
+            let Some(interest) = interest else {
+                return gathering.done().await;
+            };
+            tokio::select! {
+                arrived = gathering.done() => arrived,
+                () = interest.gone() => Err(Abandoned.into()),
+            }
+        };
+        waiting_for_store(|| self.shared().threads.wait(arrived))
+    }
+
     /// The bytes of a stored chunk; blocks the calling thread until they have arrived.
     pub fn fetch(self: &Arc<Self>, range: &Range<u64>) -> Result<Bytes, StoreError> {
         match self.shared().stored.lookup(&(self.number, range.clone())) {
             Lookup::Ready(bytes) => Ok(bytes),
-            Lookup::Wait(waiter) => match waiter.wait_blocking() {
+            Lookup::Wait(waiter) => match waiting_for_store(|| waiter.wait_blocking()) {
                 // Whoever asked for it before has given up.
                 Err(StoreError::Abandoned(_)) => self.fetch(range),
                 arrived => arrived,
@@ -77,7 +101,7 @@ impl Object {
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 launch(self, vec![(range.clone(), flight)])?;
-                waiter.wait_blocking()
+                waiting_for_store(|| waiter.wait_blocking())
             }
         }
     }

@@ -29,6 +29,7 @@ use super::dataset::StoredDataset;
 use super::grid::{Position, RANK, StoredBox};
 use super::index::Entry;
 use super::{OpenError, View};
+use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
     Access, BLOCK_BYTES, BoxMut, Decode, NoReferences, Positions, ReadCost, ReadError, ReadRequest,
@@ -48,8 +49,10 @@ pub struct Hdf5Volume {
 /// compared with the cache, and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
 
-/// How many stored bytes are fetched for a box before the first of its chunks is decoded.
-const MAX_GATHERED: u64 = 48 << 20;
+/// How many stored bytes are fetched for a box before it is read.
+const MAX_GATHERED: u64 = 2 * PORTION;
+/// The stored bytes of the chunks that are decoded while as many are fetched.
+const PORTION: u64 = 24 << 20;
 
 /// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as
 /// many.
@@ -184,26 +187,44 @@ impl Hdf5Volume {
             .into_iter()
             .map(|wanted| Ok((dataset.entry(&wanted.at)?, wanted)));
         let mut located = located.collect::<Result<Vec<_>, ReadError>>()?;
-        while let Some(few) = taken(&mut located, dataset.file.is_remote()) {
+        let mut take = || {
+            taken(&mut located, dataset.file.is_remote())
+                .map(|few| self.gathered(few))
+                .transpose()
+        };
+        let mut portion = take()?;
+        while let Some((few, stored)) = portion {
+            // It is on its way while this one is decoded.
+            portion = take()?;
+            if let Some((stored, gathering)) = stored {
+                stored.wait(gathering, &reading.request.policy.yields)?;
+            }
             self.read_located(few, reading, into)?;
         }
         Ok(())
     }
 
+    /// Has the bytes of a portion of chunks fetched, if they lie in a store.
+    fn gathered(&self, located: Vec<LocatedChunk>) -> Result<Portion, ReadError> {
+        let stored = self
+            .dataset
+            .ranges(located.iter().map(|(entry, wanted)| (wanted.at, *entry)));
+        let Some(stored) = stored else {
+            return Ok((located, None));
+        };
+        let gathering = stored.gather()?;
+        Ok((located, Some((stored, gathering))))
+    }
+
     /// Fetches, decodes and copies from chunks.
     fn read_located(
         &self,
-        located: Vec<(Option<Entry>, WantedChunk)>,
+        located: Vec<LocatedChunk>,
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let store = &self.chunks;
         let meter = self.meter(reading);
-        // All bytes of a store are on their way before the first chunk is decoded.
-        let stored = self
-            .dataset
-            .ranges(located.iter().map(|(entry, wanted)| (wanted.at, *entry)));
-        let _gathering = stored.map(|stored| stored.gather()).transpose()?;
         // Several threads take part only if no other tile is being rendered.
         let read = if located.len() > 1 {
             store
@@ -247,7 +268,7 @@ impl Hdf5Volume {
     /// Decodes groups of chunks on all threads; copies from each group before the next is decoded.
     fn read_together(
         &self,
-        located: &[(Option<Entry>, WantedChunk)],
+        located: &[LocatedChunk],
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
@@ -593,6 +614,12 @@ impl Volume for Hdf5Volume {
     }
 }
 
+/// A chunk and its index entry.
+type LocatedChunk = (Option<Entry>, WantedChunk);
+
+/// Chunks, and those of their bytes that are on their way from a store.
+type Portion = (Vec<LocatedChunk>, Option<(StoredRanges, Gathering)>);
+
 /// A request, and its box in stored order.
 struct BoxReading<'a> {
     request: &'a ReadRequest,
@@ -607,14 +634,11 @@ impl BoxReading<'_> {
 
 /// Takes the chunks to read next: all of a local file; of an object in a store, as many as are
 /// fetched at once.
-fn taken(
-    located: &mut Vec<(Option<Entry>, WantedChunk)>,
-    is_remote: bool,
-) -> Option<Vec<(Option<Entry>, WantedChunk)>> {
+fn taken(located: &mut Vec<LocatedChunk>, is_remote: bool) -> Option<Vec<LocatedChunk>> {
     let mut bytes = 0;
     let beyond = located.iter().position(|(entry, _)| {
         bytes += stored_length(*entry);
-        is_remote && bytes > MAX_GATHERED
+        is_remote && bytes > PORTION
     });
     let count = beyond.unwrap_or(located.len()).max(1);
     if located.is_empty() {
