@@ -61,7 +61,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The data or the program is at fault.
     Failed,
-    /// Overloaded, or the file system or the store does not answer: a later retry may help.
+    /// Overloaded, or the file system or the store does not answer, or the work was abandoned: a
+    /// later retry may help.
     Busy,
 }
 
@@ -72,13 +73,15 @@ impl TileError {
             TileError::NotFound(NotFound::Unreachable { .. } | NotFound::Waiting { .. })
             | TileError::Busy(_)
             | TileError::Unresponsive(_)
+            | TileError::Abandoned(_)
             | TileError::Render(RenderError::Read(
-                ReadError::Unavailable { .. } | ReadError::Unresponsive(_),
+                ReadError::Unavailable { .. }
+                | ReadError::Unresponsive(_)
+                | ReadError::Abandoned(_),
             )) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
             TileError::TooLarge(_) | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Render(_)
-            | TileError::Abandoned(_)
             | TileError::Tier(_)
             | TileError::Document(_)
             | TileError::Names(_)

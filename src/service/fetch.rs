@@ -10,11 +10,11 @@ use voltile_base::tile::Tile;
 use voltile_hdf5::volume::ReadError;
 use voltile_render::RenderError;
 
-use super::client::{Client, Demand};
+use super::client::{Client, Demand, Urgency};
 use super::error::TileError;
 use super::identified::{Identified, RequestSubject};
 use super::tile_service::TileService;
-use super::work::Purpose;
+use super::work::{Purpose, TileWork};
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub enum WarmOutcome {
 
 impl TileService {
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is
-    /// in the disk cache when this returns. The outcome is recorded in the trace.
+    /// in the tiers when this returns, unless it cannot be written. The outcome is recorded in the
+    /// trace.
     ///
     /// If this future is dropped, a render that no other request waits for is dropped too: before
     /// it begins, or before its next chunk.
@@ -49,6 +50,14 @@ impl TileService {
         if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &tile {
             identified.origin.note_change();
             self.request_reopening(identified.origin.token());
+        }
+        let is_from_memory = matches!(trace.outcome(), Outcome::Hit | Outcome::Wait);
+        if demand.urgency == Urgency::Prefetch && is_from_memory && tile.is_ok() {
+            // It may have been made for a user, and not been kept.
+            let kept = Box::pin(self.keep(identified)).await;
+            if let Err(error) = kept {
+                tracing::debug!(key = %identified.key(), "a tile was not kept: {error}");
+            }
         }
         tile
     }
@@ -90,7 +99,7 @@ impl TileService {
                 }
             };
             let landed = Box::pin(self.landed(identified.origin.files(), waiter)).await;
-            // A flight for a neighbour ends without a tile when a request needs its thread.
+            // The flight of a neighbour may end before its tile is rendered.
             if is_leader || !matches!(landed, Err(TileError::Abandoned(_))) {
                 return landed;
             }
@@ -103,9 +112,26 @@ impl TileService {
     ///
     /// Without tiers the tile is rendered and dropped.
     pub async fn warm(&self, identified: &Identified) -> Result<WarmOutcome, TileError> {
-        let Some(work) = self.work(identified, Purpose::Warming, None) else {
-            return Ok(WarmOutcome::Black);
-        };
+        match self.work(identified, Purpose::Warming, None) {
+            Some(work) => self.make_unless_kept(work).await,
+            None => Ok(WarmOutcome::Black),
+        }
+    }
+
+    /// Ensures that a tile is in the tiers, if they keep it.
+    async fn keep(&self, identified: &Identified) -> Result<(), TileError> {
+        let work = self
+            .tier_writer
+            .has_tiers()
+            .then(|| self.work(identified, Purpose::Warming, None))
+            .flatten();
+        match work.filter(TileWork::is_for_tiers) {
+            Some(work) => self.make_unless_kept(work).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn make_unless_kept(&self, work: TileWork) -> Result<WarmOutcome, TileError> {
         let key = work.key;
         let tier_writer = Arc::clone(&self.tier_writer);
         let origin = work.origin.clone();

@@ -58,7 +58,7 @@ impl TileWork {
     }
 
     /// Whether tiers keep it.
-    fn is_for_tiers(&self) -> bool {
+    pub fn is_for_tiers(&self) -> bool {
         // The keys of a live dataset change with each slice.
         self.plan.is_for_tiers()
             && !self.origin.may_grow()
@@ -125,9 +125,9 @@ impl TileWork {
     }
 
     /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is
-    /// logged once for all tiles.
+    /// logged once for all tiles; a panic, where it happens.
     pub fn note(&self, error: &TileError) {
-        if error.kind() == ErrorKind::Failed && !error.is_stopped() {
+        if error.kind() == ErrorKind::Failed {
             self.metrics.render_errors.inc();
             let request = self.policy.trace.as_ref().map_or("", |trace| trace.id());
             tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");

@@ -272,6 +272,32 @@ fn tiles_of_a_warmed_server_with_a_disk_cache_outlive_it() {
     );
 }
 
+#[test]
+fn tiles_that_a_server_has_in_memory_only_are_in_its_directory_once_it_is_warmed() {
+    let place = Place::new();
+    volume(&place.path("brain.h5"), SHAPE, CHUNK);
+    let settings = ["brain.h5", "--set", "cache.directory=cache"];
+    let quiet = ["--set", "render.neighbours=0"];
+    let arguments = [&settings[..], &quiet, &AS_STORED].concat();
+    let mut server = place.serve(&arguments);
+    let paths = paths(&server, &["xy"]);
+    pictures(&server, &paths);
+    wait_until("all are written", || {
+        server.count("voltile_tier_writes_total") == TILES
+    });
+    let cleared = place.run(["cache", "clear", "--directory", "cache"]);
+    assert_eq!(cleared.code, 0, "{}", cleared.err);
+    let renders = server.renders();
+    warm(&place, &[&url(&server), "--plane", "xy"]);
+    assert_eq!(server.renders() - renders, TILES);
+    warm(&place, &[&url(&server), "--plane", "xy"]);
+    assert_eq!(server.renders() - renders, TILES, "nothing is left to do");
+    server.stop();
+    let again = place.serve(&arguments);
+    pictures(&again, &paths);
+    assert_eq!(again.renders(), 0);
+}
+
 /// A pseudo-random number.
 fn chance(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40

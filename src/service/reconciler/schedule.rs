@@ -59,7 +59,8 @@ pub(super) struct OpeningSchedule {
     /// The running attempts that began before a reload, and are repeated.
     outdated: BTreeSet<Name>,
     groups: usize,
-    /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
+    /// When each dataset was last reopened or found unchanged, as far as that still matters; growing
+    /// datasets are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
 
@@ -112,6 +113,7 @@ impl OpeningSchedule {
 
     /// Schedules the datasets that may grow, and the datasets whose store did not answer.
     fn follow(&mut self) {
+        self.opened.retain(|_, at| at.elapsed() < SHORTEST_INTERVAL);
         let catalog = self.opener.live.get();
         for dataset in catalog.datasets().filter(|dataset| dataset.growing) {
             self.schedule(&dataset.token, LIVE);
