@@ -51,7 +51,7 @@ use voltile_base::request::{
     NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment,
 };
 
-use context::{Context, LIST, Refusal};
+use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;
 use problem::WaitingDataset;
@@ -144,6 +144,8 @@ fn in_time(
     Box::pin(answered)
 }
 
+/// The path of the list of datasets.
+const LIST: &str = "/datasets.json";
 /// The beginning of the addresses of descriptions of single datasets.
 const DATASETS: &str = "datasets";
 

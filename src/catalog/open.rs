@@ -543,9 +543,9 @@ impl DatasetOpening<'_> {
         };
         let named = settings.file.as_ref();
         let file = named.and_then(|file| self.file(&opener, file, ".file"));
-        file.iter().for_each(OpenFile::keep_datasets);
+        let kept = file.as_ref().map(OpenFile::keep_datasets);
         let (channels, layouts) = self.channels(&opener, file.as_ref());
-        file.iter().for_each(OpenFile::forget_datasets);
+        drop(kept);
         if channels.is_empty() && self.faults.is_empty() {
             self.fault(
                 "",

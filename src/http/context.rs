@@ -6,7 +6,6 @@
 //! documents are relative to it or contain it.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix_web::http::header;
@@ -15,7 +14,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
-use voltile_base::name::Name;
 
 use super::record::RequestRecord;
 use super::site::Site;
@@ -26,9 +24,6 @@ use crate::service::{Demand, TileError};
 
 /// The path segment before a secret.
 pub(super) const SECRET: &str = "/k/";
-
-/// The path of the list of datasets.
-pub(super) const LIST: &str = "/datasets.json";
 
 /// A request that is being answered.
 pub(super) struct Context<'r> {
@@ -76,17 +71,6 @@ impl<'r> Context<'r> {
             path: place.path,
             secret: place.secret,
         })
-    }
-
-    /// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
-    pub fn tokens(&self) -> Option<BTreeSet<Name>> {
-        let list = given(self.request.query_string(), "tokens")?;
-        // A text that is not a name is the name of no dataset.
-        Some(
-            list.split(',')
-                .filter_map(|name| Name::new(name).ok())
-                .collect(),
-        )
     }
 
     /// The response, or the one that describes the error. Idle threads may use the pause after it.

@@ -3,15 +3,17 @@
 //! The site's description never reads a voxel. That of one dataset may: it waits until its channels
 //! have been sampled, which happens once.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use voltile_base::description::SiteDescription;
+use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 use voltile_hdf5::store::Location;
 
-use super::context::Context;
+use super::context::{Context, given};
 use super::documents::{self, Document};
 use super::problem;
 use crate::catalog::{Dataset, NotFound, advice};
@@ -22,7 +24,7 @@ use crate::service::TileError;
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
     let site = Arc::clone(context.site);
     let catalog = Arc::clone(&context.catalog);
-    let tokens = context.tokens();
+    let tokens = tokens(context);
     let chosen: Vec<Arc<Dataset>> = match &tokens {
         Some(tokens) => {
             let found = tokens.iter().filter_map(|token| catalog.dataset(token));
@@ -52,6 +54,17 @@ pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
         Some(token) => problem::waiting(response, token),
         None => response,
     }
+}
+
+/// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
+fn tokens(context: &Context<'_>) -> Option<BTreeSet<Name>> {
+    let list = given(context.request.query_string(), "tokens")?;
+    // A text that is not a name is the name of no dataset.
+    Some(
+        list.split(',')
+            .filter_map(|name| Name::new(name).ok())
+            .collect(),
+    )
 }
 
 /// The dataset that a segment of a path names, perhaps with a version; otherwise the response that

@@ -16,7 +16,8 @@ use voltile_base::description::{Histogram, Percentile};
 use voltile_base::geometry::{Region, Xyz};
 use voltile_base::paint::Window;
 use voltile_hdf5::volume::{
-    Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples,
+    Missing, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
+    with_samples,
 };
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
@@ -110,7 +111,8 @@ impl Survey {
 
 /// The boxes that the sample of a level's volumes is taken from.
 pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
-    let of_volume = |volume: &Arc<dyn Volume>| -> Vec<Part> {
+    let mut parts = Vec::new();
+    for volume in volumes {
         let times = times(volume.as_ref());
         let whole = Region::whole(volume.shape().size);
         let boxes = if is_small(&whole, times.len()) {
@@ -118,15 +120,15 @@ pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
         } else {
             regions(volume.as_ref(), times.len())
         };
-        let part = |time, region| Part {
-            volume: Arc::clone(volume),
-            time,
-            region,
-        };
-        let each = |time| boxes.iter().map(move |region| part(time, *region));
-        times.into_iter().flat_map(each).collect()
-    };
-    volumes.iter().flat_map(of_volume).collect()
+        for time in times {
+            parts.extend(boxes.iter().map(|region| Part {
+                volume: Arc::clone(volume),
+                time,
+                region: *region,
+            }));
+        }
+    }
+    parts
 }
 
 /// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.
@@ -190,7 +192,8 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     let rest = |(low, high): (usize, usize)| {
         let (below, rest) = sorted.split_at_checked(low)?;
         let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
-        let (first, last) = (rest.first()?.to_f64(), rest.last()?.to_f64());
+        let first = rest.first()?.to_f64();
+        let last = rest.last()?.to_f64();
         let below = below.last().map(|fill| first - fill.to_f64());
         let above = above.first().map(|fill| fill.to_f64() - last);
         let is_far = |distance: f64| distance > FILL_DISTANCE * (last - first);
@@ -229,7 +232,9 @@ fn telling<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
 fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, ReadError> {
     let times = times(volume);
     let regions = regions(volume, times.len());
-    let (mut frames, mut block, mut damage) = (Vec::new(), Samples::default(), None);
+    let mut frames = Vec::new();
+    let mut block = Samples::default();
+    let mut damage = None;
     for time in times {
         let mut frame: Vec<T> = Vec::new();
         for region in &regions {
@@ -245,9 +250,10 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
         }
         frames.push(frame);
     }
-    match damage {
-        Some(error) if frames.iter().all(Vec::is_empty) => return Err(error),
-        _ => {}
+    if let Some(error) = damage
+        && frames.iter().all(Vec::is_empty)
+    {
+        return Err(error);
     }
     for frame in &mut frames {
         frame.retain(|value| value.to_f64().is_finite() && !missing.has(*value));
@@ -261,22 +267,22 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
 fn times(volume: &dyn Volume) -> Vec<u64> {
     let all = volume.shape().times;
     let count = all.min(TIMES);
-    let place =
-        |number: u64| (u128::from(number) * u128::from(all - 1)).checked_div(u128::from(count - 1));
-    let existing = |from: u64| {
-        let near =
-            (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.shape().has(*time));
-        near.or_else(|| {
-            (from.saturating_sub(NEAR_TIMES)..from)
-                .rev()
-                .find(|time| volume.shape().has(*time))
-        })
-    };
-    let mut times: Vec<u64> = (0..count)
-        .filter_map(|number| existing(place(number).unwrap_or(0) as u64))
-        .collect();
+    let mut times = Vec::new();
+    for number in 0..count {
+        let place = u128::from(number) * u128::from(all - 1) / u128::from(count - 1).max(1);
+        times.extend(existing_near(volume.shape(), place as u64));
+    }
     times.dedup();
     times
+}
+
+/// The first time point that exists from a place on, else the last before it, if it is near enough.
+fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
+    let end = shape.times.min(place.saturating_add(NEAR_TIMES));
+    let before = place.saturating_sub(NEAR_TIMES)..place;
+    (place..end)
+        .chain(before.rev())
+        .find(|time| shape.has(*time))
 }
 
 /// The time points without blank ones, and without those whose median lies outside the windows of
@@ -294,32 +300,15 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     if blank.len() < frames.len() && (is_one_value || 3 * blank.len() <= frames.len()) {
         frames.retain(varies);
     }
-    let at = |permille: usize| -> Vec<f64> {
-        let value = |frame: &Vec<T>| {
-            frame
-                .get(position(frame.len() - 1, permille))
-                .map_or(0.0, |v| v.to_f64())
-        };
-        frames.iter().map(value).collect()
-    };
-    let (lows, medians, highs) = (at(PERMILLE), at(500), at(1000 - PERMILLE));
-    let is_odd = |frame: usize| {
-        let others = |values: &[f64], fold: fn(f64, f64) -> f64, first: f64| {
-            values
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != frame)
-                .fold(first, |a, (_, b)| fold(a, *b))
-        };
-        let (lo, hi) = (
-            others(&lows, f64::min, f64::INFINITY),
-            others(&highs, f64::max, f64::NEG_INFINITY),
-        );
-        medians
-            .get(frame)
-            .is_some_and(|median| *median < lo || *median > hi)
-    };
-    let odd: Vec<bool> = (0..medians.len()).map(is_odd).collect();
+    let lows = values_at(&frames, PERMILLE);
+    let medians = values_at(&frames, 500);
+    let highs = values_at(&frames, 1000 - PERMILLE);
+    let mut odd = Vec::new();
+    for (frame, median) in medians.iter().enumerate() {
+        let lowest = besides(&lows, frame).fold(f64::INFINITY, f64::min);
+        let highest = besides(&highs, frame).fold(f64::NEG_INFINITY, f64::max);
+        odd.push(*median < lowest || *median > highest);
+    }
     if TIMES_PER_FLASH * odd.iter().filter(|odd| **odd).count() > odd.len() {
         return frames;
     }
@@ -329,6 +318,22 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
         .filter(|(_, odd)| !odd)
         .map(|(frame, _)| frame)
         .collect()
+}
+
+/// A percentile of each time point, whose values are sorted.
+fn values_at<T: Voxel>(frames: &[Vec<T>], permille: usize) -> Vec<f64> {
+    let mut values = Vec::new();
+    for frame in frames {
+        let value = frame.get(position(frame.len() - 1, permille));
+        values.push(value.map_or(0.0, |value| value.to_f64()));
+    }
+    values
+}
+
+/// The values besides the one at a place.
+fn besides(values: &[f64], place: usize) -> impl Iterator<Item = f64> {
+    let (before, rest) = values.split_at(place);
+    before.iter().chain(rest.iter().skip(1)).copied()
 }
 
 /// Whether a level is read whole.
@@ -437,7 +442,8 @@ fn central<T: Voxel>(sorted: &[T]) -> Option<Histogram> {
 
 /// The histogram of a sorted sample over a range, or from the least to the greatest value.
 fn histogram<T: Voxel>(sorted: &[T], range: Option<Window>) -> Option<Histogram> {
-    let (least, greatest) = (sorted.first()?.to_f64(), sorted.last()?.to_f64());
+    let least = sorted.first()?.to_f64();
+    let greatest = sorted.last()?.to_f64();
     let (lo, hi) = range.as_ref().map_or((least, greatest), Window::limits);
     // Halved, so that the width is finite even from f64::MIN to f64::MAX.
     let width = hi / 2.0 - lo / 2.0;

@@ -134,6 +134,16 @@ pub struct OpenFile {
     datasets: Arc<Mutex<Option<DatasetsByPath>>>,
 }
 
+/// The datasets of a file stay open until this is dropped.
+#[must_use]
+pub struct KeptDatasets(Arc<Mutex<Option<DatasetsByPath>>>);
+
+impl Drop for KeptDatasets {
+    fn drop(&mut self) {
+        let _closed_without_the_lock = self.0.lock().take();
+    }
+}
+
 impl OpenFile {
     /// Where the file is, with symbolic links resolved.
     pub fn location(&self) -> &Location {
@@ -170,15 +180,11 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Keeps every dataset open that this or a clone of it opens from now on, until
-    /// [`OpenFile::forget_datasets`], so that opening it again costs nothing.
-    pub fn keep_datasets(&self) {
+    /// Keeps every dataset open that this or a clone of it opens until the result is dropped, so that
+    /// opening it again costs nothing.
+    pub fn keep_datasets(&self) -> KeptDatasets {
         self.datasets.lock().get_or_insert_default();
-    }
-
-    /// Closes the kept datasets that are not in use; from now on, none is kept open.
-    pub fn forget_datasets(&self) {
-        let _closed_without_the_lock = self.datasets.lock().take();
+        KeptDatasets(Arc::clone(&self.datasets))
     }
 
     /// The dataset at `path`; opens it unless it was kept open.
@@ -366,9 +372,9 @@ mod tests {
             )
         };
         assert!(!is_kept());
-        file.keep_datasets();
+        let kept = file.keep_datasets();
         assert!(is_kept());
-        file.forget_datasets();
+        drop(kept);
         assert!(!is_kept());
     }
 
