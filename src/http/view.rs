@@ -3,7 +3,6 @@
 //! because a browser gives up requests that it no longer needs: they leave the queue.
 
 use actix_web::HttpResponse;
-use voltile_base::paint::TileFormat;
 use voltile_base::request::ViewRequest;
 
 use super::context::Context;
@@ -17,28 +16,19 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
     let service = &context.site.service;
-    let catalog = &context.catalog;
     let demand = Demand {
         urgency: Urgency::View,
         ..context.demand()
     };
     let wanted = ViewRequest::parse(path, context.request.query_string())?;
-    let (identified, token, content_type) = match wanted {
-        ViewRequest::Tile(tile, format) => (
-            service.identify_view(catalog, &tile, format).await?,
-            tile.token,
-            format.content_type(),
-        ),
-        ViewRequest::Overview(tile) => (
-            service.identify_overview_of_view(catalog, &tile).await?,
-            tile.token,
-            TileFormat::Png.content_type(),
-        ),
-        ViewRequest::Range(range) => (
-            service.identify_range(catalog, &range).await?,
-            range.token,
-            "application/json",
-        ),
-    };
-    respond(context, &identified, &token, demand, content_type, |_| {}).await
+    let identified = service.identify_view(&context.catalog, &wanted).await?;
+    respond(
+        context,
+        &identified,
+        wanted.token(),
+        demand,
+        wanted.content_type(),
+        |_| {},
+    )
+    .await
 }

@@ -54,8 +54,10 @@ impl TileService {
         let is_from_memory = matches!(trace.outcome(), Outcome::Hit | Outcome::Wait);
         if demand.urgency == Urgency::Prefetch && is_from_memory && tile.is_ok() {
             // It may have been made for a user, and not been kept.
-            let kept = Box::pin(self.keep(identified)).await;
-            if let Err(error) = kept {
+            let work = self.work(identified, Purpose::Warming, None);
+            if let Some(work) = work.filter(TileWork::is_kept)
+                && let Err(error) = Box::pin(self.make_unless_kept(work)).await
+            {
                 tracing::debug!(key = %identified.key(), "a tile was not kept: {error}");
             }
         }
@@ -115,19 +117,6 @@ impl TileService {
         match self.work(identified, Purpose::Warming, None) {
             Some(work) => self.make_unless_kept(work).await,
             None => Ok(WarmOutcome::Black),
-        }
-    }
-
-    /// Ensures that a tile is in the tiers, if they keep it.
-    async fn keep(&self, identified: &Identified) -> Result<(), TileError> {
-        let work = self
-            .tier_writer
-            .has_tiers()
-            .then(|| self.work(identified, Purpose::Warming, None))
-            .flatten();
-        match work.filter(TileWork::is_for_tiers) {
-            Some(work) => self.make_unless_kept(work).await.map(drop),
-            None => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use futures_util::future::{join_all, try_join, try_join_all};
 use voltile_base::name::Name;
 use voltile_base::paint::{BoxFormat, Kind, TileFormat};
 use voltile_base::request::{
-    BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken,
+    BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest, VersionedToken, ViewRequest,
     ZarrChunk, ZarrRequest,
 };
 use voltile_render::imagej_has;
@@ -51,45 +51,37 @@ impl TileService {
         Ok(Identified::new(origin, self.subject(resolved)))
     }
 
-    /// Resolves a request for a tile whose layers are adjusted. Reads no data.
+    /// Resolves a request for a tile, an overview or a range as a page wants it. Reads no data.
     pub async fn identify_view(
         &self,
         catalog: &Catalog,
-        request: &TileRequest,
-        format: TileFormat,
+        request: &ViewRequest,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog.resolve_view(request);
-        let (origin, resolved) = self
-            .unchanged(catalog, &request.token, resolved, ResolvedTile::origin)
-            .await?;
-        let subject = self.subject(resolved.encoded_as(format));
+        let token = request.token();
+        let (origin, subject) = match request {
+            ViewRequest::Tile(tile, format) => {
+                let tile = catalog.resolve_view(tile);
+                let (origin, tile) = self
+                    .unchanged(catalog, token, tile, ResolvedTile::origin)
+                    .await?;
+                (origin, self.subject(tile.encoded_as(*format)))
+            }
+            ViewRequest::Overview(first) => {
+                let overview = catalog.overview_of_view(first);
+                let (origin, overview) = self
+                    .unchanged(catalog, token, overview, ResolvedOverview::origin)
+                    .await?;
+                (origin, RequestSubject::Overview(overview))
+            }
+            ViewRequest::Range(range) => {
+                let visible = catalog.resolve_range(range);
+                let (origin, visible) = self
+                    .unchanged(catalog, token, visible, ResolvedRange::origin)
+                    .await?;
+                (origin, RequestSubject::Range(visible))
+            }
+        };
         Ok(Identified::new(origin, subject))
-    }
-
-    /// Resolves a request for an overview whose layers are adjusted. Reads no data.
-    pub async fn identify_overview_of_view(
-        &self,
-        catalog: &Catalog,
-        request: &TileRequest,
-    ) -> Result<Identified, TileError> {
-        let overview = catalog.overview_of_view(request);
-        let (origin, overview) = self
-            .unchanged(catalog, &request.token, overview, ResolvedOverview::origin)
-            .await?;
-        Ok(Identified::new(origin, RequestSubject::Overview(overview)))
-    }
-
-    /// Resolves a request for the range of the visible values. Reads no data.
-    pub async fn identify_range(
-        &self,
-        catalog: &Catalog,
-        request: &RangeRequest,
-    ) -> Result<Identified, TileError> {
-        let visible = catalog.resolve_range(request);
-        let (origin, visible) = self
-            .unchanged(catalog, &request.token, visible, ResolvedRange::origin)
-            .await?;
-        Ok(Identified::new(origin, RequestSubject::Range(visible)))
     }
 
     /// A tile, or the shared black one.

@@ -54,11 +54,15 @@ pub(super) struct TileWork {
 impl TileWork {
     /// Whether a tier may have it.
     pub fn is_looked_for(&self) -> bool {
-        self.tier_writer.has_tiers() && self.is_for_tiers() && self.purpose != Purpose::Warming
+        self.is_kept() && self.purpose != Purpose::Warming
     }
 
-    /// Whether tiers keep it.
-    pub fn is_for_tiers(&self) -> bool {
+    /// Whether there are tiers, and it is meant for them.
+    pub fn is_kept(&self) -> bool {
+        self.tier_writer.has_tiers() && self.is_for_tiers()
+    }
+
+    fn is_for_tiers(&self) -> bool {
         // The keys of a live dataset change with each slice.
         self.plan.is_for_tiers()
             && !self.origin.may_grow()

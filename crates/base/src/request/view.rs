@@ -103,6 +103,25 @@ impl ViewRequest {
     }
 }
 
+impl ViewRequest {
+    /// The dataset.
+    pub fn token(&self) -> &VersionedToken {
+        match self {
+            ViewRequest::Tile(tile, _) | ViewRequest::Overview(tile) => &tile.token,
+            ViewRequest::Range(range) => &range.token,
+        }
+    }
+
+    /// The media type of the answer.
+    pub fn content_type(&self) -> &'static str {
+        match self {
+            ViewRequest::Tile(_, format) => format.content_type(),
+            ViewRequest::Overview(_) => TileFormat::Png.content_type(),
+            ViewRequest::Range(_) => "application/json",
+        }
+    }
+}
+
 /// The text of the first slice, and the rest of a slab: `10-20.max` is 10, and the greatest values
 /// of the slices before 20; `10` is 10 and no slab.
 fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
