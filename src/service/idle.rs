@@ -176,22 +176,21 @@ impl TileService {
         }
     }
 
-    /// A tile that may be prefetched; `None` if it shows nothing, or needs measuring first.
-    fn neighbour(&self, tile: &TileRequest) -> Option<Identified> {
-        let resolved = self.catalog().resolve(tile).ok()?;
-        let is_ready = !resolved.is_black()
-            && !resolved.channels().any(|channel| channel.has_changed())
-            && resolved.unmeasured().next().is_none();
-        is_ready.then(|| Identified::new(resolved.origin(), RequestSubject::Tile(resolved)))
-    }
-
-    /// The flight and the work for a tile that may be prefetched, unless it is cached or in flight.
-    /// If the flight ends without the tile, the requests that have joined it make the tile.
+    /// The flight and the work for a tile that may be prefetched; `None` if it is cached or in
+    /// flight, shows nothing, or needs measuring first. If the flight ends without the tile, the
+    /// requests that have joined it make the tile.
     fn led_neighbour(
         &self,
         tile: &TileRequest,
     ) -> Option<(Flight<TileKey, Tile, TileError>, TileWork)> {
-        let identified = self.neighbour(tile)?;
+        let resolved = self.catalog().resolve(tile).ok()?;
+        if resolved.is_black()
+            || resolved.channels().any(|channel| channel.has_changed())
+            || resolved.unmeasured().next().is_some()
+        {
+            return None;
+        }
+        let identified = Identified::new(resolved.origin(), RequestSubject::Tile(resolved));
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return None;
         };
