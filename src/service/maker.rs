@@ -23,7 +23,7 @@ use super::error::TileError;
 use super::footprint::Footprint;
 use super::pool::{PendingWork, RenderPool};
 use super::render_plan::RenderPlan;
-use super::turns::Turns;
+use super::turns::{NextWork, Turns};
 use super::work::TileWork;
 
 /// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
@@ -44,7 +44,8 @@ pub(super) struct TileMaker {
 impl TileMaker {
     /// Renders on `pool`; `metrics` count what is refused.
     pub fn new(pool: RenderPool, metrics: &Metrics) -> Self {
-        let turns = |places| Turns::new(places, MAX_WAITING, metrics.rejected.clone());
+        let turns =
+            |places| Turns::new(places, MAX_WAITING, metrics.rejected.clone(), NextWork::run);
         Self {
             pool,
             lookups: turns(MAX_LOOKUPS),

@@ -32,7 +32,7 @@ use voltile_base::tile::TileKey;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::turns::{Turn, Turns};
+use super::turns::{NextWork, Turn, Turns};
 
 /// The interval at which stuck threads are looked for.
 const CHECKS: Duration = Duration::from_millis(250);
@@ -57,11 +57,11 @@ struct SharedPool {
     turns: Turns,
 }
 
-/// A running job. When it is dropped, also by a panic, the next job starts.
+/// A running job. When it is dropped, by a panic, the next job starts.
 struct RunningJob {
     /// Its entry in the activity count. Dropped first, so that the count never includes both.
-    _place: Place,
-    _turn: Turn,
+    place: Place,
+    turn: Turn,
 }
 
 /// Work that has not begun. If this is dropped before, the work counts as abandoned.
@@ -92,13 +92,17 @@ impl RenderPool {
             .start_handler(move |_| helper_stalls.watch_thread(false))
             .build();
         activity.use_helpers(helpers.map_err(io::Error::other)?);
+        let handle = runtime.handle().clone();
+        let turns = Turns::new(threads, queue, metrics.rejected.clone(), move |work| {
+            on_thread(&handle, || work.run());
+        });
         Ok(Self(Arc::new(SharedPool {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             stalls,
             activity,
             threads,
-            turns: Turns::new(threads, queue, metrics.rejected.clone()),
+            turns,
             metrics,
         })))
     }
@@ -194,7 +198,6 @@ impl RenderPool {
         let stopped = self.0.metrics.stopped.clone();
         let (sender, result) = oneshot::channel();
         let place = self.0.activity.enter();
-        let handle = self.0.handle.clone();
         let _queued = self.0.turns.enter(key, demand, move |turn| {
             let turn = match turn {
                 Ok(turn) => turn,
@@ -202,28 +205,24 @@ impl RenderPool {
                     pending.begin();
                     drop(place);
                     drop(sender.send(Err(busy.into())));
-                    return;
+                    return None;
                 }
             };
-            let running = RunningJob {
-                _place: place,
-                _turn: turn,
-            };
-            on_thread(&handle, move || {
-                if !interest.is_there() {
-                    return;
-                }
-                pending.begin();
-                let result = job(&interest);
-                // Before the result is delivered, so that a client that requests another tile at
-                // once finds room in the queue.
-                drop(running);
-                if let Err(Err(error)) = sender.send(result)
-                    && error.is_stopped()
-                {
-                    stopped.inc();
-                }
-            });
+            let running = RunningJob { place, turn };
+            if !interest.is_there() {
+                return running.end();
+            }
+            pending.begin();
+            let result = job(&interest);
+            // Before the result is delivered, so that a client that requests another tile at once
+            // finds room in the queue.
+            let next = running.end();
+            if let Err(Err(error)) = sender.send(result)
+                && error.is_stopped()
+            {
+                stopped.inc();
+            }
+            next
         });
         result.await.map_err(|_| Abandoned)?
     }
@@ -231,6 +230,14 @@ impl RenderPool {
     /// Raises the place of a queued job to the turn of another client that wants it, too.
     pub(super) fn join(&self, key: &TileKey, demand: Demand) {
         self.0.turns.join(key, demand);
+    }
+}
+
+impl RunningJob {
+    fn end(self) -> Option<NextWork> {
+        let Self { place, turn } = self;
+        drop(place);
+        turn.end()
     }
 }
 

@@ -2,7 +2,8 @@
 //! tiers.
 //!
 //! Work that finds a place begins at once. Other work waits in a [queue](super::queue); each turn
-//! that ends begins the next.
+//! that ends begins the next, on the same thread if that thread asks for it ([`Turn::end`]): another
+//! one would have to be woken, and might wait for a processor while this one's is idle.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +26,8 @@ pub(super) struct Turns(Arc<SharedTurns>);
 
 struct SharedTurns {
     state: Mutex<TurnState>,
+    /// Starts work on a thread that may do it.
+    start: Box<dyn Fn(NextWork) + Send + Sync>,
     /// Counts the work that is refused because the queue is full.
     rejected: Counter,
     /// Notified when a turn ends, or the number of places changes.
@@ -32,21 +35,29 @@ struct SharedTurns {
 }
 
 struct TurnState {
-    waiting: Queue<TileKey, Begin>,
+    waiting: Queue<TileKey, Work>,
     /// The number of turns that have begun and not ended.
     begun: usize,
     /// The number of turns that may be under way at once.
     places: usize,
 }
 
-/// Begins work, or fails it because the queue is full.
-type Begin = Box<dyn FnOnce(Result<Turn, Busy>) + Send>;
+/// Does work in its turn, or fails it because the queue is full; returns the work that its thread
+/// does next.
+type Work = Box<dyn FnOnce(Result<Turn, Busy>) -> Option<NextWork> + Send>;
 
-/// A turn under way. When it is dropped, also by a panic, it ends, and the next begins.
+/// Work whose turn has come.
+pub(super) struct NextWork {
+    turn: Turn,
+    work: Work,
+}
+
+/// A turn under way. When it is dropped, also by a panic, it ends, and the next is started.
 pub(super) struct Turn {
     turns: Turns,
     /// Whether it is the turn of work that gives back its place as soon as other work waits.
     is_idle_work: bool,
+    has_ended: bool,
 }
 
 /// Work in the queue, which leaves the queue when this is dropped.
@@ -56,8 +67,13 @@ pub(super) struct QueuedWork<'a> {
 }
 
 impl Turns {
-    /// `places` turns at once, and a queue of `capacity`.
-    pub fn new(places: usize, capacity: usize, rejected: Counter) -> Self {
+    /// `places` turns at once, and a queue of `capacity`. `start` has a thread run work.
+    pub fn new(
+        places: usize,
+        capacity: usize,
+        rejected: Counter,
+        start: impl Fn(NextWork) + Send + Sync + 'static,
+    ) -> Self {
         let state = TurnState {
             waiting: Queue::new(capacity, places),
             begun: 0,
@@ -65,6 +81,7 @@ impl Turns {
         };
         Self(Arc::new(SharedTurns {
             state: Mutex::new(state),
+            start: Box::new(start),
             rejected,
             ended: Notify::new(),
         }))
@@ -77,37 +94,37 @@ impl Turns {
         let _queued = self.enter(key, demand, move |turn| {
             // A turn that nobody waits for any more ends at once.
             drop(sender.send(turn));
+            None
         });
         Ok(turn.await.map_err(|_| Abandoned)??)
     }
 
-    /// Has work begin in its turn, or fail because the queue is full: at once, or later, on the
-    /// thread on which another turn ends.
+    /// Has work begin in its turn, now or later, or fail because the queue is full.
     pub fn enter(
         &self,
         key: Option<TileKey>,
         demand: Demand,
-        begin: impl FnOnce(Result<Turn, Busy>) + Send + 'static,
+        work: impl FnOnce(Result<Turn, Busy>) -> Option<NextWork> + Send + 'static,
     ) -> Option<QueuedWork<'_>> {
         let mut state = self.0.state.lock();
         if state.begun < state.places {
             state.begun += 1;
             state.waiting.started(demand);
             drop(state);
-            begin(Ok(self.begun(false)));
+            self.start(Box::new(work));
             return None;
         }
         let number = state.waiting.next;
         let loser = state
             .waiting
-            .push(key, demand, Box::new(begin), Instant::now());
+            .push(key, demand, Box::new(work), Instant::now());
         let busy = Busy {
             waiting: state.waiting.len(),
         };
         drop(state);
         if let Some(fail) = loser {
             self.0.rejected.inc();
-            fail(Err(busy));
+            drop(fail(Err(busy)));
         }
         Some(QueuedWork {
             turns: self,
@@ -140,14 +157,14 @@ impl Turns {
         let mut state = self.0.state.lock();
         state.places = places;
         while state.begun < places
-            && let Some(begin) = state.waiting.take(Instant::now())
+            && let Some(work) = state.waiting.take(Instant::now())
         {
             state.begun += 1;
-            beginning.push(begin);
+            beginning.push(work);
         }
         drop(state);
-        for begin in beginning {
-            begin(Ok(self.begun(false)));
+        for work in beginning {
+            self.start(work);
         }
         self.0.ended.notify_waiters();
     }
@@ -174,16 +191,41 @@ impl Turns {
         (state.places, state.waiting.extra)
     }
 
+    fn start(&self, work: Work) {
+        let turn = self.begun(false);
+        (self.0.start)(NextWork { turn, work });
+    }
+
     fn begun(&self, is_idle_work: bool) -> Turn {
         Turn {
             turns: self.clone(),
             is_idle_work,
+            has_ended: false,
         }
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
+impl NextWork {
+    /// Does the work, and then the work that follows it on this thread.
+    pub fn run(self) {
+        let mut next = Some(self);
+        while let Some(Self { turn, work }) = next {
+            next = work(Ok(turn));
+        }
+    }
+}
+
+impl Turn {
+    /// Ends the turn. The caller does the work that is returned.
+    pub fn end(mut self) -> Option<NextWork> {
+        self.next()
+    }
+
+    fn next(&mut self) -> Option<NextWork> {
+        if self.has_ended {
+            return None;
+        }
+        self.has_ended = true;
         let mut state = self.turns.0.state.lock();
         state.waiting.extra -= usize::from(self.is_idle_work);
         // There may be fewer places than when it began.
@@ -196,9 +238,19 @@ impl Drop for Turn {
             state.begun -= 1;
         }
         drop(state);
-        match next {
-            Some(begin) => begin(Ok(self.turns.begun(false))),
-            None => self.turns.0.ended.notify_waiters(),
+        let Some(work) = next else {
+            self.turns.0.ended.notify_waiters();
+            return None;
+        };
+        let turn = self.turns.begun(false);
+        Some(NextWork { turn, work })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(next) = self.next() {
+            (self.turns.0.start)(next);
         }
     }
 }
