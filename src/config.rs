@@ -77,6 +77,8 @@ pub fn load(layers: &Layers) -> Loaded {
     for dataset in settings.datasets.values_mut() {
         dataset.below = folder_below(dataset, base).unwrap_or_default();
     }
+    // Files named on the command line or found in folders; the environment and flags may have
+    // settings for their tokens.
     for (token, named) in merged.files {
         let dataset = settings.datasets.entry(token).or_default();
         dataset.file = dataset.file.take().or(named.file);
@@ -99,7 +101,8 @@ pub fn load(layers: &Layers) -> Loaded {
     }
 }
 
-/// The path of the folder of a dataset's file below `base`, the folder of the configuration.
+/// The path of the folder of a dataset's file below `base`, the folder of the configuration: `data`
+/// for the file `data/a.h5`. `None` if it lies elsewhere.
 fn folder_below(dataset: &DatasetSettings, base: Option<&Path>) -> Option<PathBuf> {
     let file = dataset.file.as_ref()?.path()?;
     let path = file

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use voltile_base::request::digits;
+
 /// An address to listen on: `HOST:PORT`, the host a name, an IPv4 address, or an IPv6 address in
 /// brackets.
 ///
@@ -23,13 +25,11 @@ pub struct NotAnAddress {
 impl BindAddress {
     /// Checks the text's form; whether the host exists is found out when binding.
     pub fn new(text: &str) -> Result<Self, NotAnAddress> {
-        let good = text.parse::<SocketAddr>().is_ok() || is_named_address(text);
-        if good {
-            Ok(Self(text.to_owned()))
+        let text = text.to_owned();
+        if text.parse::<SocketAddr>().is_ok() || is_named_address(&text) {
+            Ok(Self(text))
         } else {
-            Err(NotAnAddress {
-                text: text.to_owned(),
-            })
+            Err(NotAnAddress { text })
         }
     }
 
@@ -58,8 +58,9 @@ fn is_named_address(text: &str) -> bool {
         return false;
     };
     let last = host.rsplit('.').next().unwrap_or(host);
-    let number = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    number && host.split('.').all(is_host_label) && !last.bytes().all(|b| b.is_ascii_digit())
+    digits(port).is_some_and(|port| port <= u16::MAX.into())
+        && host.split('.').all(is_host_label)
+        && !last.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Whether a text can stand between two dots of a host name.

@@ -146,7 +146,8 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
     Some(MergedLayers { tree, files })
 }
 
-/// Replaces the short forms of values by the long ones.
+/// Replaces the short forms of values by the long ones: `levels = ["/a"]` by
+/// `levels = [{ path = "/a" }]`.
 fn write_out(tree: &mut Value) {
     let levels = ["datasets", "*", "channels", "*", "levels", "*"];
     each(tree, &levels, &mut |value| wrap_text(value, "path"));
@@ -246,38 +247,37 @@ fn read_file(path: &Path) -> Result<Value, String> {
 /// The tokens of data files served without configuration; none equals a token in the configuration.
 fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
-    let mut tokens = BTreeMap::new();
-    let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
-    let found = layers
+    let found: Vec<Location> = layers
         .found
         .iter()
-        .map(|path| (Location::from(path.as_path()), true));
-    let files: Vec<(Location, bool)> = layers
-        .files
-        .iter()
-        .map(|file| (file.clone(), false))
-        .chain(found)
+        .map(|path| Location::from(path.as_path()))
         .collect();
-    for (file, _) in &files {
+    let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
+    for file in layers.files.iter().chain(&found) {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
-    for (file, is_optional) in files {
-        let path = file.path().filter(|_| is_optional);
-        let known = path.and_then(|path| layers.known.get(path));
-        let folder = path.and_then(Path::parent);
-        let folder = folder.filter(|folder| !layers.folders.iter().any(|one| one == folder));
-        let is_alone = stems.get(&stem_of(&file)) == Some(&1);
-        let token = match known {
+    let is_alone = |file: &Location| stems.get(&stem_of(file)) == Some(&1);
+    let mut tokens: BTreeMap<Name, DatasetSettings> = BTreeMap::new();
+    let is_taken = |name: &Name, tokens: &BTreeMap<Name, DatasetSettings>| {
+        tokens.contains_key(name)
+            || layers.known.values().any(|known| known == name)
+            || below(configured, name.as_str()).is_some()
+    };
+    for file in &layers.files {
+        let token = token_of(file, None, is_alone(file), |name| is_taken(name, &tokens));
+        tokens.insert(token, DatasetSettings::of_file(file.clone()));
+    }
+    for (path, file) in layers.found.iter().zip(found) {
+        let is_served = |folder: &&Path| layers.folders.iter().any(|served| served == folder);
+        let folder = path.parent().filter(|folder| !is_served(folder));
+        let token = match layers.known.get(path) {
             Some(token) => token.clone(),
-            None => token_of(&file, folder, is_alone, |name| {
-                tokens.contains_key(name)
-                    || layers.known.values().any(|known| known == name)
-                    || below(configured, name.as_str()).is_some()
+            None => token_of(&file, folder, is_alone(&file), |name| {
+                is_taken(name, &tokens)
             }),
         };
-        let found_in = path.map(|path| below_served(path, &layers.folders).to_owned());
         let dataset = DatasetSettings {
-            found_in,
+            found_in: Some(below_served(path, &layers.folders).to_owned()),
             ..DatasetSettings::of_file(file)
         };
         tokens.insert(token, dataset);
@@ -295,9 +295,9 @@ fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
         .unwrap_or(Path::new(""))
 }
 
-/// The token of a file: its stem, unless several files share the stem or it is `taken`; else
-/// `FOLDER.STEM`, or the stem if there is no folder; and if that is taken too, followed by `_2`,
-/// `_3`, …. For example `b.raw` for `a/b/raw.h5` beside `a/c/raw.h5`.
+/// The token of a file: its stem. If several files share the stem, or if it is `taken`, the name of
+/// the folder precedes it; if the result is taken too, `_2`, `_3`, … follow. For example `raw` for
+/// `a/b/raw.h5`, but `b.raw` if there is `a/c/raw.h5`, too.
 fn token_of(
     file: &Location,
     folder: Option<&Path>,
@@ -305,18 +305,15 @@ fn token_of(
     taken: impl Fn(&Name) -> bool,
 ) -> Name {
     let stem = stem_of(file);
-    let folder = folder
-        .and_then(Path::file_name)
-        .map(|name| name.to_string_lossy().into_owned());
-    let base = folder.as_ref().map_or_else(
-        || stem.clone(),
-        |name| Name::nearest(&format!("{name}.{stem}")),
-    );
-    let first = Some(stem).filter(|_| is_alone || folder.is_none());
+    if is_alone && !taken(&stem) {
+        return stem;
+    }
+    let base = match folder.and_then(Path::file_name) {
+        Some(folder) => Name::nearest(&format!("{}.{stem}", folder.to_string_lossy())),
+        None => stem,
+    };
     let numbered = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
-    first
-        .into_iter()
-        .chain([base.clone()])
+    std::iter::once(base.clone())
         .chain(numbered)
         .find(|name| !taken(name))
         .unwrap_or(base)
@@ -351,6 +348,7 @@ fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
     trees
 }
 
+/// The tree of one `--set`: `{ render = { threads = 4 } }` for `render.threads=4`.
 fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
     let parts = text
         .split_once('=')
@@ -370,9 +368,10 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
         .iter()
         .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
         .collect();
+    ours.retain(|(.., value)| !value.is_empty());
     ours.sort();
     let mut trees = Vec::new();
-    for (name, rest, value) in ours.into_iter().filter(|(.., value)| !value.is_empty()) {
+    for (name, rest, value) in ours {
         if rest.contains(BETWEEN) {
             trees.push(nest(
                 &variable_path(rest, known),
@@ -390,9 +389,7 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
     trees
 }
 
-/// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one
-/// already known that differs only in case; otherwise as written, or in lower case if all of it is
-/// upper case.
+/// The path of keys that a variable refers to: `render`, `threads` for `RENDER__THREADS`.
 fn variable_path(rest: &str, known: &Value) -> Vec<String> {
     let mut tree = Some(known);
     let mut path: Vec<String> = Vec::new();
@@ -408,6 +405,9 @@ fn variable_path(rest: &str, known: &Value) -> Vec<String> {
     path
 }
 
+/// The name of a dataset or a channel that a segment of a variable refers to: a known name that
+/// differs from the segment at most in case; otherwise the segment as it is written, or in lower
+/// case if it has no small letters.
 fn known_name(segment: &str, tree: Option<&Value>) -> String {
     if below(tree, segment).is_some() {
         return segment.to_owned();

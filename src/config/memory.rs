@@ -12,13 +12,15 @@ use super::layers::below;
 use super::settings::{Caches, Settings};
 
 const MIB: u64 = 1 << 20;
-/// The program, with open files and everything else that is not counted separately.
+/// Memory of the program, with open files and everything else that is not counted separately.
 const PROGRAM: u64 = 48 * MIB;
-/// A connection whose client reads nothing, with the parts of answers that the system holds for it.
+/// Memory of a connection whose client reads nothing, with the parts of answers that the system
+/// holds for it.
 const CONNECTION: usize = 128 << 10;
-/// A render thread, and the thread that replaces it while it waits for a file that does not answer.
+/// Memory of a render thread, and of the thread that replaces it while it waits for a file that
+/// does not answer.
 const THREAD: u64 = 2 * 14 * MIB;
-/// The tiles that wait to be written to a tier, or for their chunks to be verified before.
+/// Memory of the tiles that wait to be written to a tier, or to be verified before that.
 const QUEUE: u64 = 32 * MIB;
 /// The least memory for tiles and for connections; chunks and boxes get twice as much.
 const LEAST: u64 = 16 * MIB;
@@ -43,15 +45,15 @@ impl fmt::Display for Memory {
     }
 }
 
-/// Sets each size that the configuration, `tree`, does not set, at most to its default. Returns why
-/// the memory is too small.
+/// Lowers the sizes in `settings` to what the memory allows, except the sizes that `tree`, the
+/// configuration, sets. Returns why the memory is too small, if it is.
 pub(super) fn divide(
     memory: Memory,
     tree: &Value,
     settings: &mut Settings,
     notes: &mut Notes,
 ) -> Option<Fault> {
-    // For trials of files, losses of the allocator, and the system's page cache.
+    // Kept for trials of files, losses of the allocator, and the system's page cache.
     let reserve = (memory.bytes / 4).min(settings.files.trial_memory);
     settings.files.trial_memory = reserve;
     let usable = memory.bytes - reserve;
@@ -126,12 +128,10 @@ fn share_out(usable: u64, needed: u64, tree: &Value, settings: &mut Settings) ->
 /// The number of queues of tiles: one for each tier, and if there is any tier, one for tiles that
 /// are not yet verified.
 fn queues(cache: &Caches) -> u64 {
-    let tiers = [
-        cache.directory.is_some() && cache.disk > 0,
-        cache.redis.is_some(),
-        cache.store.is_some(),
-    ];
-    let tiers = tiers.into_iter().filter(|is_there| *is_there).count() as u64;
+    let has_directory = cache.directory.is_some() && cache.disk > 0;
+    let tiers = u64::from(has_directory)
+        + u64::from(cache.redis.is_some())
+        + u64::from(cache.store.is_some());
     tiers + u64::from(tiers > 0)
 }
 

@@ -52,33 +52,30 @@ impl RedisAddress {
 
     fn parsed(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("redis://")?;
-        let (credentials, place) = match rest.rsplit_once('@') {
-            Some((credentials, place)) => (Some(credentials), place),
-            None => (None, rest),
-        };
+        // Without an `@`, user and password are empty.
+        let (credentials, place) = rest.rsplit_once('@').unwrap_or((":", rest));
+        // A user without a password has no colon.
+        let (user, password) = credentials.split_once(':')?;
+        let user = Some(decoded(user)?).filter(|user| !user.is_empty());
+        let password = Some(decoded(password)?).filter(|password| !password.is_empty());
         let (server, database) = place.split_once('/').unwrap_or((place, ""));
+        let (host, port) = host_and_port(server)?;
         let database = if database.is_empty() {
             0
         } else {
             number(database)?
         };
-        let (host, port) = host_and_port(server)?;
-        let (user, password) = match credentials.map(|text| text.split_once(':')) {
-            None => (None, None),
-            Some(Some((user, password))) => (Some(decoded(user)?), Some(decoded(password)?)),
-            // A user without a password.
-            Some(None) => return None,
-        };
         Some(Self {
             host,
             port,
             database,
-            user: user.filter(|user| !user.is_empty()),
-            password: password.filter(|password| !password.is_empty()),
+            user,
+            password,
         })
     }
 }
 
+/// The host, without the brackets of an IPv6 address, and the port, by default [`PORT`].
 fn host_and_port(server: &str) -> Option<(String, u16)> {
     let has_port = server
         .rsplit_once(':')
@@ -101,12 +98,13 @@ fn number(text: &str) -> Option<u16> {
     u16::try_from(digits(text)?).ok()
 }
 
+/// A percent-encoded user or password: `s@crt` for `s%40crt`. `None` if it has spaces or slashes.
 fn decoded(text: &str) -> Option<String> {
-    let is_clean = text
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'/') {
+        return None;
+    }
     let decoded = percent_decode_str(text).decode_utf8().ok()?;
-    is_clean.then(|| decoded.into_owned())
+    Some(decoded.into_owned())
 }
 
 impl fmt::Display for RedisAddress {

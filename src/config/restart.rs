@@ -2,7 +2,8 @@
 
 use super::settings::Settings;
 
-/// Lists the settings by their keys.
+/// Lists settings by their keys. `keep` restores their old values, and returns the keys of those
+/// that differed.
 macro_rules! fixed {
     ($($key:literal: $($field:ident).+,)*) => {
         /// The keys of the settings.

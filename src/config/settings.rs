@@ -297,7 +297,7 @@ pub struct Render {
     /// The settings that decide pixels.
     #[serde(rename = "png", deserialize_with = "png_style")]
     pub style: Style,
-    /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
+    /// The number of slices that are prefetched ahead of a scroll while threads are idle; 0: none.
     #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub neighbours: u32,
     /// When chunks that were decoded in part are verified.
@@ -371,7 +371,7 @@ pub struct Files {
     /// only when told to.
     #[serde(deserialize_with = "values::interval")]
     pub watch: Option<Duration>,
-    /// How many folders deep folders are searched for HDF5 files; 0: only their own files.
+    /// The depth to which folders are searched for HDF5 files; 0: only their own files.
     #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub depth: usize,
     /// The facts of files that keys of tiles are made from.

@@ -179,37 +179,33 @@ pub(super) fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroUsize
     })
 }
 
-/// `"on"` or `"off"`.
-pub(super) fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    read(from, "\"on\" or \"off\"", |value| match text_of(value)? {
-        "on" => Some(true),
-        "off" => Some(false),
+/// Reads one of two words. Returns whether it is the first one.
+fn is_first_of<'de, D: Deserializer<'de>>(
+    from: D,
+    [first, second]: [&str; 2],
+) -> Result<bool, D::Error> {
+    let right = format!("{first:?} or {second:?}");
+    read(from, &right, |value| match text_of(value)? {
+        text if text == first => Some(true),
+        text if text == second => Some(false),
         _ => None,
     })
 }
 
+/// `"on"` or `"off"`.
+pub(super) fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    is_first_of(from, ["on", "off"])
+}
+
 /// Whether pixels of xz and yz tiles are square.
 pub(super) fn orthogonal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
-    read(
-        from,
-        "\"isotropic\" or \"stored\"",
-        |value| match text_of(value)? {
-            "isotropic" => Some(Some(true)),
-            "stored" => Some(Some(false)),
-            _ => None,
-        },
-    )
+    is_first_of(from, ["isotropic", "stored"]).map(Some)
 }
 
 /// Whether tiles that lie outside are not found.
 pub(super) fn out_of_bounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
-    read(from, "\"black\" or \"not_found\"", |value| {
-        match text_of(value)? {
-            "black" => Some(Some(false)),
-            "not_found" => Some(Some(true)),
-            _ => None,
-        }
-    })
+    let is_black = is_first_of(from, ["black", "not_found"])?;
+    Ok(Some(!is_black))
 }
 
 /// A non-empty text without NUL, such as a path in a file system or in an HDF5 file.
@@ -241,7 +237,7 @@ pub(super) fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Location
         .map_err(D::Error::custom)
 }
 
-/// The lengths of a voxel's edges.
+/// The lengths of a voxel's edges along x, y and z; finite and above 0.
 pub(super) fn voxel_size<'de, D>(from: D) -> Result<Option<Xyz<f64>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -257,7 +253,7 @@ where
     Ok(Some(Xyz::new(x, y, z)))
 }
 
-/// Whole numbers above 0.
+/// A factor along x, y and z: whole numbers above 0.
 pub(super) fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Xyz<u64>>, D::Error> {
     let Xyz { x, y, z } = Xyz::<u64>::deserialize(from)?;
     if x == 0 || y == 0 || z == 0 {
@@ -270,19 +266,16 @@ pub(super) fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Xyz<u6
 pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     let right = "a size such as \"512 MiB\", \"1 GiB\" or a number of bytes";
     read(from, right, |value| {
-        let bytes = match text_of(value) {
-            Some(text) => text
-                .trim()
-                .parse::<bytesize::ByteSize>()
-                .ok()?
-                .as_u64()
-                .into(),
+        let bytes: i128 = match text_of(value) {
+            Some(text) => {
+                let size: bytesize::ByteSize = text.trim().parse().ok()?;
+                size.as_u64().into()
+            }
             None => whole_of(value)?,
         };
         // No allocation can be larger, and the parser saturates above it.
-        usize::try_from(bytes)
-            .ok()
-            .filter(|bytes| *bytes <= isize::MAX as usize)
+        let bytes = usize::try_from(bytes).ok()?;
+        (bytes <= isize::MAX as usize).then_some(bytes)
     })
 }
 
@@ -535,7 +528,7 @@ pub(super) fn axes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Axes>, D
     Ok(Some(axes))
 }
 
-/// `{ c = 1 }`: positions by axis.
+/// Positions by axis, as in `{ c = 1 }`.
 pub(super) fn index<'de, D>(from: D) -> Result<BTreeMap<AxisName, u64>, D::Error>
 where
     D: Deserializer<'de>,
@@ -573,7 +566,7 @@ pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Window
     })
 }
 
-/// Integer only if both limits are: a window is computed either in integers or in floating point.
+/// A window in integers if both limits are integers, else in floating point.
 fn limits_of(lo: Number, hi: Number) -> Window {
     match (lo, hi) {
         (Number::Whole(lo), Number::Whole(hi)) => Window::Whole { lo, hi },
@@ -584,7 +577,7 @@ fn limits_of(lo: Number, hi: Number) -> Window {
     }
 }
 
-/// Values of voxels, NaN among them.
+/// A list of values that voxels can have, or NaN.
 pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Number>>, D::Error> {
     let right = "a list of numbers (finite or nan, whole ones from -2^63 to 2^64-1)";
     read(from, right, |value| match &value.kind {
