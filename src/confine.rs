@@ -7,8 +7,7 @@
 //! thread.
 //!
 //! Nothing here fails: a protection that the kernel lacks is reported, and the child runs without
-//! it.
-//! The server itself is restricted from outside, by the service manager or the container.
+//! it. The server itself is restricted from outside, by the service manager or the container.
 
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -42,20 +41,21 @@ pub struct Bounds {
 impl Bounds {
     /// The bounds of a child that opens `files`, each with whether its links may lead anywhere.
     pub fn of<'a>(memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
-        let mut read = Some(BTreeSet::new());
+        let mut read = BTreeSet::new();
         for (file, anywhere) in files {
-            read = read.filter(|_| !anywhere);
-            if let Some(read) = &mut read {
-                read.extend(folder(file));
-                // Links are resolved.
-                read.extend(file.canonicalize().ok().as_deref().and_then(folder));
+            if anywhere {
+                return Self { read: None, memory };
             }
+            read.extend(folder(file));
+            // The folder that a symbolic link leads to.
+            read.extend(file.canonicalize().ok().as_deref().and_then(folder));
         }
+        let read = Some(read);
         Self { read, memory }
     }
 }
 
-/// The folder of a file.
+/// The folder of a file; `.` for `a.h5`.
 fn folder(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?;
     if folder == "" {

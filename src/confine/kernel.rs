@@ -57,7 +57,8 @@ fn reason(status: &LandlockStatus) -> &'static str {
     }
 }
 
-/// Ignores folders that do not exist.
+/// Applies Landlock: of the file system only the folders `read` can be read, or everything if it is
+/// `None`, and there is no network. Folders that do not exist are passed over.
 fn restrict(read: Option<&BTreeSet<PathBuf>>) -> Result<RestrictionStatus, RulesetError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut handled = AccessFs::from_all(KNOWN_VERSION);

@@ -13,7 +13,7 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// The conditions under which a call matches, any of them; none: always.
+/// The conditions under which each call matches: any of them, or always if there are none.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Filters the calls of this thread and of the threads that it starts, from now on.
@@ -45,38 +45,21 @@ fn compiled(
 fn allowed() -> Result<Rules, BackendError> {
     let mut rules = always(ALLOWED);
     rules.extend(always(ALLOWED_HERE));
-    let is_read = masked(2, OPENED, 0)?;
-    rules.insert(libc::SYS_openat, vec![SeccompRule::new(vec![is_read])?]);
+    rules.insert(libc::SYS_openat, vec![masked(2, NOT_READING, 0)?]);
     #[cfg(target_arch = "x86_64")]
-    rules.insert(
-        libc::SYS_open,
-        vec![SeccompRule::new(vec![masked(1, OPENED, 0)?])?],
-    );
+    rules.insert(libc::SYS_open, vec![masked(1, NOT_READING, 0)?]);
     let is_thread = masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?;
-    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+    rules.insert(libc::SYS_clone, vec![is_thread]);
     // No further code is loaded.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(
-            call,
-            vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?],
-        );
+        rules.insert(call, vec![masked(2, libc::PROT_EXEC, 0)?]);
     }
-    let prctls =
-        [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
-    rules.insert(
-        libc::SYS_prctl,
-        prctls.into_iter().collect::<Result<_, _>>()?,
-    );
+    let own_name = number(0, libc::PR_SET_NAME)?;
+    rules.insert(libc::SYS_prctl, vec![own_name, number(0, PR_GET_AUXV)?]);
     // `abort` and limits of this process itself.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    rules.insert(
-        libc::SYS_tgkill,
-        vec![SeccompRule::new(vec![number(0, own)?])?],
-    );
-    rules.insert(
-        libc::SYS_prlimit64,
-        vec![SeccompRule::new(vec![number(0, 0)?])?],
-    );
+    rules.insert(libc::SYS_tgkill, vec![number(0, own)?]);
+    rules.insert(libc::SYS_prlimit64, vec![number(0, 0)?]);
     Ok(rules)
 }
 
@@ -85,7 +68,7 @@ fn forbidden() -> Result<Rules, BackendError> {
     let mut rules = always(FORBIDDEN);
     rules.extend(always(FORBIDDEN_HERE));
     let is_process = masked(0, libc::CLONE_THREAD, 0)?;
-    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_process])?]);
+    rules.insert(libc::SYS_clone, vec![is_process]);
     rules.insert(libc::SYS_openat, written(2)?);
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_open, written(1)?);
@@ -100,31 +83,37 @@ fn always(calls: &[c_long]) -> Rules {
 /// this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
-/// The flags with which a file is opened for more than reading.
-const OPENED: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+/// The flags of which none is set if a file is opened only for reading.
+const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
 
 /// Rules for files that are opened for writing or created; `flags` is the number of that argument.
 fn written(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
     [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
         .iter()
-        .map(|flag| SeccompRule::new(vec![masked(flags, *flag, *flag)?]))
+        .map(|flag| masked(flags, *flag, *flag))
         .collect()
 }
 
-/// Matches a 32-bit argument whose bits under `mask` equal the bits of `value`.
-fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompCondition, BackendError> {
+/// Matches if the bits under `mask` of a 32-bit argument, counted from 0, equal `value`.
+fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompRule, BackendError> {
     let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
-    SeccompCondition::new(
-        argument,
-        SeccompCmpArgLen::Dword,
-        operator,
-        u64::from(value.cast_unsigned()),
-    )
+    compared(argument, operator, value)
 }
 
-fn number(argument: u8, value: c_int) -> Result<SeccompCondition, BackendError> {
+/// Matches if a 32-bit argument, counted from 0, equals `value`.
+fn number(argument: u8, value: c_int) -> Result<SeccompRule, BackendError> {
+    compared(argument, SeccompCmpOp::Eq, value)
+}
+
+fn compared(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: c_int,
+) -> Result<SeccompRule, BackendError> {
     let value = u64::from(value.cast_unsigned());
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    let length = SeccompCmpArgLen::Dword;
+    let condition = SeccompCondition::new(argument, length, operator, value)?;
+    SeccompRule::new(vec![condition])
 }
 
 const ALLOWED: &[c_long] = &[
