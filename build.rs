@@ -13,7 +13,8 @@ use std::{env, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     // Everything below it, including the installed packages.
     println!("cargo::rerun-if-changed=src/page");
-    println!("cargo::rerun-if-changed=crates/base/src/maps"); // the page's colour maps are the server's
+    // The page has the colour maps of the server.
+    println!("cargo::rerun-if-changed=crates/base/src/maps");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=VOLTILE_WITHOUT_PAGE");
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -47,14 +48,15 @@ fn bundle(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The list of bundled files, as Rust source.
+/// The list of bundled files, as Rust source, from the lines `NAME DIGEST` of the file `etags`.
 fn list(folder: &Path) -> Result<String, Box<dyn Error>> {
     let mut assets = "static ASSETS: &[Asset] = &[\n".to_owned();
     for line in fs::read_to_string(folder.join("etags"))?.lines() {
         let (name, digest) = line
             .split_once(' ')
             .ok_or("etags: NAME DIGEST is expected")?;
-        let (plain, gzip) = (folder.join(name), folder.join(format!("{name}.gz")));
+        let plain = folder.join(name);
+        let gzip = folder.join(format!("{name}.gz"));
         writeln!(
             assets,
             "    Asset {{ name: {name:?}, digest: {digest:?}, plain: include_bytes!({plain:?}), gzip: include_bytes!({gzip:?}) }},"

@@ -61,7 +61,7 @@ fn blacken(opacity: &[u8], pixels: &mut [u8]) {
     }
 }
 
-/// How many ids are coloured at a time.
+/// The number of ids that are coloured at a time.
 const GROUP: usize = 32;
 
 multiversion! {

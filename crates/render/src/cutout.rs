@@ -97,23 +97,19 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
     let coding = format.coding;
     let is_alike = volume.shape().coding.as_ref().is_ok_and(|stored| {
-        let is_zlib = coding == Coding::Zlib;
-        (stored.is_zlib, stored.is_big_endian, stored.voxel)
-            == (is_zlib, format.is_big_endian, format.voxel)
+        stored.is_zlib == (coding == Coding::Zlib)
+            && stored.is_big_endian == format.is_big_endian
+            && stored.voxel == format.voxel
     });
     let is_passed = is_on_grid
         && format.size == chunk
         && is_alike
         && matches!(coding, Coding::Zlib | Coding::Identity);
-    is_passed.then(|| {
-        (
-            volume.as_ref(),
-            region.start.zip(chunk, |start, edge| start / edge),
-        )
-    })
+    let place = region.start.zip(chunk, |start, edge| start / edge);
+    is_passed.then_some((volume.as_ref(), place))
 }
 
-/// Whether a box may have other voxels than the fill value.
+/// Whether a box may hold voxels that were written, beside the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
     if !plan.is_there {
         return Ok(true);
@@ -131,18 +127,13 @@ fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
 /// Missing voxels are zeros.
 fn voxels(plan: &Cutout, policy: &ReadPolicy, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
     let mut all = own_voxels(plan, policy, scratch)?;
-    let channel = all.len();
+    let channel_bytes = all.len();
     for part in &plan.others {
         let voxels = own_voxels(part, policy, scratch)?;
         let start = all.len();
-        all.resize(start + channel, 0);
-        place(
-            &voxels,
-            part.place,
-            part.region.size,
-            plan,
-            &mut all[start..],
-        );
+        all.resize(start + channel_bytes, 0);
+        let into = &mut all[start..];
+        place(&voxels, part.place, part.region.size, plan, into);
     }
     Ok(all)
 }
@@ -174,16 +165,14 @@ fn own_voxels(
     Ok(all)
 }
 
-/// The header of an `.npy` file, format version 1.0 (numpy.lib.format).
+/// The header of an `.npy` file, format version 1.0 (numpy.lib.format). It says, for example,
+/// `{'descr': '|u1', 'fortran_order': False, 'shape': (9, 20, 30), }`.
 fn npy_header(plan: &Cutout) -> Vec<u8> {
-    let Xyz { x, y, z } = plan.region.size;
-    let shape = match plan.components.len() {
-        1 => format!("({z}, {y}, {x})"),
-        count => format!("({z}, {y}, {x}, {count})"),
-    };
+    let extents: Vec<String> = plan.shape().iter().map(u64::to_string).collect();
     let text = format!(
-        "{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}",
-        descr(plan.voxel)
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+        descr(plan.voxel),
+        extents.join(", ")
     );
     // Magic, version and length take 10 bytes; the header ends in a line feed at a multiple of 64.
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;

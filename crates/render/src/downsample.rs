@@ -2,8 +2,8 @@
 //!
 //! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the
 //! whole patch, and divided at the end by the number of voxels in each box, which is smaller at the
-//! volume's edge. Voxels that stand for missing data are not added; how many were left out of each
-//! box is counted only once there are any.
+//! volume's edge. Voxels that stand for missing data are not added. They are counted for each box
+//! from the first one on: most volumes have none.
 
 use bytemuck::cast_slice_mut;
 use voltile_base::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
@@ -80,8 +80,8 @@ impl<'a, T: Voxel> Means<'a, T> {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels that are not missing; returns where there are
-    /// none.
+    /// Divides every sum by the number of its voxels that are not missing. Returns the places of
+    /// sums without voxels.
     pub fn finish(self, field: &mut Samples) -> Vec<usize> {
         self.divide_all(field);
         match T::Mean::slice_mut(field) {
@@ -90,11 +90,12 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
     }
 
-    /// Divides again where voxels were left out. A box without any other voxel is fill.
+    /// Divides again where voxels were left out. A mean of no voxels is the fill value; its place is
+    /// returned.
     fn correct(&self, means: &mut [T::Mean]) -> Vec<usize> {
         let plane = self.patch.plane();
         let mut empty = Vec::new();
-        let mut places = self.sums.iter().zip(&self.left_out).zip(means).enumerate();
+        let mut places = 0..means.len();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let along = |axis: Axis, offset: u64| {
@@ -106,18 +107,18 @@ impl<'a, T: Voxel> Means<'a, T> {
             };
             for row in 0..region.size[plane.row_axis()] {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
-                for (column, (place, ((sum, left_out), mean))) in
-                    (0..self.patch.width() as u64).zip(&mut places)
-                {
-                    if *left_out > 0 {
-                        *mean = match thick * along(plane.column_axis(), column) - left_out {
-                            0 => {
-                                empty.push(place);
-                                self.missing.fill()
-                            }
-                            count => T::mean(*sum, count),
-                        };
+                for (column, place) in (0..self.patch.width() as u64).zip(&mut places) {
+                    let left_out = self.left_out[place];
+                    if left_out == 0 {
+                        continue;
                     }
+                    means[place] = match thick * along(plane.column_axis(), column) - left_out {
+                        0 => {
+                            empty.push(place);
+                            self.missing.fill()
+                        }
+                        count => T::mean(self.sums[place], count),
+                    };
                 }
             }
         }

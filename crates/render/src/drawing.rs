@@ -30,6 +30,7 @@ pub struct Scratch {
     pub(super) encoder: EncodeBuffers,
 }
 
+/// The buffers of one tile while it is drawn.
 #[derive(Debug, Default)]
 pub(super) struct Drawing {
     /// The voxels of one layer.
@@ -56,7 +57,7 @@ enum Transparency {
     Opaque,
     /// No layer has been drawn.
     Undecided,
-    /// Where it is 0, data is missing in all layers that have been drawn.
+    /// The opacity of each pixel: 0 where data is missing in all layers that have been drawn.
     Some(Vec<u8>),
 }
 
@@ -117,13 +118,14 @@ pub fn render(
     Ok(file?)
 }
 
-/// Pixels with their opacity behind each.
+/// Pixels of this kind, each followed by its opacity.
 pub(super) fn with_alpha(pixels: &[u8], alpha: &[u8], kind: PixelKind) -> Vec<u8> {
-    let pairs = pixels.chunks_exact(kind.bytes()).zip(alpha);
-    pairs
-        .flat_map(|(pixel, alpha)| pixel.iter().chain([alpha]))
-        .copied()
-        .collect()
+    let mut all = Vec::with_capacity(pixels.len() + alpha.len());
+    for (pixel, alpha) in pixels.chunks_exact(kind.bytes()).zip(alpha) {
+        all.extend_from_slice(pixel);
+        all.push(*alpha);
+    }
+    all
 }
 
 /// The tile for addresses outside every volume.

@@ -43,7 +43,7 @@ impl EncodeError {
     }
 }
 
-/// Higher libdeflate levels gain little and cost much.
+/// The level of libdeflate for the profile `small`: higher ones gain little and cost much.
 const SMALL_LEVEL: i32 = 6;
 
 /// Memory that encoding reuses: about the size of a tile's pixels plus 320 KiB.
@@ -169,7 +169,7 @@ fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
         .map_err(ImageError::Encoding)
 }
 
-/// Bytes as gzip, otherwise as zlib, by libdeflate. Fails with a problem in words.
+/// Compresses bytes with libdeflate, as gzip or else as zlib. The error is a problem in words.
 pub(super) fn deflated(bytes: &[u8], level: i32, is_gzip: bool) -> Result<Vec<u8>, String> {
     let level = CompressionLvl::new(level).map_err(|e| format!("{e:?}"))?;
     let mut compressor = Compressor::new(level);

@@ -15,8 +15,8 @@
 //!
 //! - The pixels depend on the plan and the voxels, on nothing else: not on the instructions that
 //!   the processor has, nor on earlier tiles of the same [`Scratch`].
-//! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, 16 MiB at
-//!   most, and 8 MiB more for a slab of slices.
+//! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, 16 MiB at most, and 8 MiB more
+//!   for a slab of slices.
 
 mod composite;
 mod cutout;

@@ -9,7 +9,7 @@ use voltile_base::name::Name;
 use voltile_base::paint::{BoxFormat, Finite, Projection, Style, TileFormat, Window};
 use voltile_hdf5::volume::{Missing, Volume, VoxelType};
 
-/// The most bytes of a TIFF file for each page beside its voxels.
+/// Maximum length of the directory of a TIFF page, in bytes.
 const MAX_DIRECTORY: u64 = 256;
 /// The length of a channel's look-up table, in units of [`MAX_DIRECTORY`].
 const TABLE: u64 = 4;
@@ -52,7 +52,8 @@ pub struct Cutout {
     pub window: Option<Window>,
     /// The colour beside other channels; grey if there are none.
     pub colour: Option<Rgb>,
-    /// Where the first voxel is in the whole box, if this is another channel's part of one.
+    /// If this is the part of a box that another channel covers: the position of its first voxel
+    /// in the whole box. Otherwise 0.
     pub place: Xyz<u64>,
     /// The parts of the box that other channels cover, in their own voxels.
     pub others: Vec<Cutout>,
@@ -195,12 +196,6 @@ pub struct Source {
     pub projection: Option<Projection>,
 }
 
-impl Source {
-    fn is_outside(&self) -> bool {
-        self.patch.is_none()
-    }
-}
-
 /// Whether a tile is grey or colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PixelKind {
@@ -276,8 +271,8 @@ impl BoxEncoding {
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
         let bytes = (plan.values() * voxel.stored_bytes()) as u64;
-        // Of a narrow box, the directories of the pages are most of the file, and the look-up
-        // tables of the channels.
+        // The directories of the pages and the look-up tables of the channels, which are most of
+        // the file if the box is narrow.
         let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {
             plan.channels() as u64
         } else {
@@ -309,6 +304,11 @@ impl Source {
             .flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
         runs.map(|region| self.view.stored_region(&region))
     }
+
+    /// Whether the tile is outside the volume.
+    fn is_outside(&self) -> bool {
+        self.patch.is_none()
+    }
 }
 
 impl Picture {
@@ -332,11 +332,6 @@ impl Picture {
 
     /// Whether the tile lies outside all volumes.
     pub fn is_black(&self) -> bool {
-        match self {
-            Picture::Grey(layer) => layer.source.is_outside(),
-            Picture::Composite(layers) => layers.iter().all(|(layer, _)| layer.source.is_outside()),
-            Picture::Labels(source) => source.is_outside(),
-            Picture::Rgb(layers) => layers.iter().all(|layer| layer.source.is_outside()),
-        }
+        self.sources().iter().all(|source| source.is_outside())
     }
 }

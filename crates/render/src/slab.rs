@@ -87,7 +87,7 @@ impl<T: Voxel> Reduction<T> for Average {
 /// is derived; of a slab, their projection, which is in 64-bit floats if it is a mean. Voxels that
 /// stand for missing data are left out of it.
 ///
-/// Returns what stands for missing data in the field.
+/// Returns which voxels of the field stand for missing data.
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
@@ -185,8 +185,8 @@ impl<'a> SlabReader<'a, '_> {
         Ok(())
     }
 
-    /// Boxes of the level that together are the region, from first to last. Of a derived level, a
-    /// box is made from as many stored voxels as of a stored one.
+    /// Boxes of the level that together are the region, from first to last. In a derived level a box
+    /// is smaller, so that it is made from as many stored voxels as a box of a stored level.
     fn parts(&self, region: &Region) -> Vec<Region> {
         let shape = self.source.volume.shape();
         let view = &self.source.view;
@@ -204,7 +204,7 @@ impl<'a> SlabReader<'a, '_> {
 struct Columns<'p, T: Voxel, R: Reduction<T>> {
     patch: &'p Patch,
     states: Vec<R::State>,
-    /// The number of missing voxels of each; empty if there are none.
+    /// The number of missing voxels in each column; empty if there are none.
     left_out: Vec<u64>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct LevelBuffers {
 /// Fills the field with the intensities of a patch of a single slice: `height` × `width`, means
 /// over boxes if the level is derived.
 ///
-/// Returns what stands for missing data in it.
+/// Returns which voxels of the field stand for missing data.
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
@@ -67,7 +67,7 @@ pub(super) fn means<'a>(
 /// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is
 /// derived.
 ///
-/// Returns what stands for missing data in it.
+/// Returns which voxels of the field stand for missing data.
 pub(super) fn picks<'a>(
     source: &'a Source,
     patch: &Patch,
@@ -99,8 +99,8 @@ pub(super) fn picks<'a>(
     })
 }
 
-/// The parts of a box that are missing, if it `has_gaps` to be left out; otherwise they are read as
-/// 0 or the fill value.
+/// The parts of a box that are missing; none if the caller does not want them (`has_gaps`), because
+/// they are drawn as they are read: as 0 or the fill value.
 pub(super) fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
     if has_gaps {
         source.volume.gaps(source.time, region)

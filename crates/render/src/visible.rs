@@ -40,8 +40,8 @@ fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
     let mut distinct: Vec<usize> = shown.map(|(distinct, _)| distinct).collect();
     distinct.dedup();
     let width = patch.width();
-    let [start, end] =
-        [columns.start, columns.end].map(|column| column.saturating_sub(patch.left()).min(width));
+    let start = columns.start.saturating_sub(patch.left()).min(width);
+    let end = columns.end.saturating_sub(patch.left()).min(width);
     distinct
         .into_iter()
         .flat_map(|row| (start..end).map(move |column| row * width + column))

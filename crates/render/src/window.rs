@@ -45,6 +45,7 @@ pub(super) fn apply<'a>(
     shades
 }
 
+/// Windows voxels without a gamma. An empty window is a threshold.
 fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {
     match *window {
         Window::AsStored => each(voxels, shades, |v| v.to_f64() as u8),
@@ -61,6 +62,7 @@ fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {
     }
 }
 
+/// Shades each voxel by the rule.
 fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
     voxels
         .iter()
@@ -68,6 +70,8 @@ fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
         .for_each(|(voxel, shade)| *shade = rule(*voxel));
 }
 
+/// Windows integers: 255 times the position in the window, rounded half up. In the window from 0 to
+/// 100, 50 is 128.
 fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
     // Shades change at multiples of 1/510: after a shift by half of that, none of them changes at a
     // voxel.

@@ -1,7 +1,9 @@
-//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel. ImageJ
-//! reads the voxel size from the resolution and the description of the first page. Of a single
-//! channel, that has the display range, too; of several channels, two tags of ImageJ's own have
-//! their ranges and look-up tables, as `ij/io/TiffEncoder.java` of ImageJ 1.54f writes them.
+//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel.
+//!
+//! ImageJ reads the voxel size from the resolution and the description of the first page. The
+//! display range of a single channel is in the description, too. The ranges and look-up tables of
+//! several channels are in two tags of ImageJ's own, as `ij/io/TiffEncoder.java` of ImageJ 1.54f
+//! writes them.
 
 use std::fmt::Write;
 use std::io::Cursor;
@@ -20,7 +22,7 @@ use crate::plan::Cutout;
 const METADATA_COUNTS: Tag = Tag::Unknown(50838);
 const METADATA: Tag = Tag::Unknown(50839);
 
-/// Whether ImageJ has images of this type, or colours of it.
+/// Whether ImageJ has images of this type: grey, or red, green and blue.
 pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
     match voxel {
         VoxelType::U8 => true,
@@ -37,7 +39,8 @@ pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, Enco
     pages(&voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
 }
 
-/// ImageJ reads only the first page, and expects the voxels of all pages after another.
+/// The file. ImageJ reads only the first page, and expects the voxels of all pages in one run,
+/// which therefore come before the pages.
 fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
     let size = plan.region.size;
     let samples = if plan.is_rgb {
@@ -47,7 +50,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
     };
     let count = size.z * plan.channels() as u64;
     let page = voxels.len() as u64 / count.max(1);
-    // Of unsigned and signed integers, and of floats.
+    // 1 for unsigned integers, 2 for signed ones, 3 for floats.
     let format: u16 = match plan.voxel {
         VoxelType::I16 => 2,
         VoxelType::F32 => 3,
@@ -137,7 +140,8 @@ fn description(plan: &Cutout) -> String {
     text
 }
 
-/// The display range of a channel, least first. ImageJ counts signed integers from the least on.
+/// The display range of a channel, least first. ImageJ counts signed integers from the least one:
+/// -32768 is 0.
 fn range(plan: &Cutout) -> [f64; 2] {
     let (lo, hi) = plan.window.unwrap_or(plan.voxel.full_window()).limits();
     let zero = if plan.voxel == VoxelType::I16 {
@@ -148,8 +152,9 @@ fn range(plan: &Cutout) -> [f64; 2] {
     [lo.min(hi) + zero, lo.max(hi) + zero]
 }
 
-/// The display ranges and look-up tables of the channels: the lengths of the parts, and the parts.
-/// The first one says what and how much follows.
+/// ImageJ's metadata in parts: the length of each part in bytes, and all parts. The first part lists
+/// the kinds and numbers of the parts after it: one with the display ranges of all channels, and a
+/// look-up table for each channel.
 fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     let channels = plan.channels() as u32;
     let mut counts = vec![20, 16 * channels];
@@ -176,7 +181,7 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     (counts, parts)
 }
 
-/// The number of pixels for each unit of length.
+/// The number of pixels for each unit of length: 1000000000/250000000 for pixels of 0.25 units.
 fn per_unit(size: f64) -> Rational {
     const DIGITS: f64 = 1e9;
     let (n, d) = if size < 1.0 {

@@ -7,30 +7,20 @@ use voltile_hdf5::volume::{Samples, VoxelType, with_samples};
 
 use crate::plan::Cutout;
 
-/// Appends voxels as they are stored in files of their type, little-endian. Means of floats are
-/// rounded to it.
+/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to it.
 pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     match (samples, voxel) {
         (Samples::F32(values), VoxelType::F16) => {
-            all.extend(
-                values
-                    .iter()
-                    .flat_map(|value| f16::from_f32(*value).to_le_bytes()),
-            );
+            let rounded = values.iter().map(|value| f16::from_f32(*value));
+            all.extend(rounded.flat_map(f16::to_le_bytes));
         }
         (Samples::F64(values), VoxelType::F16) => {
-            all.extend(
-                values
-                    .iter()
-                    .flat_map(|value| f16::from_f64(*value).to_le_bytes()),
-            );
+            let rounded = values.iter().map(|value| f16::from_f64(*value));
+            all.extend(rounded.flat_map(f16::to_le_bytes));
         }
         (Samples::F64(values), VoxelType::F32) => {
-            all.extend(
-                values
-                    .iter()
-                    .flat_map(|value| (*value as f32).to_le_bytes()),
-            );
+            let rounded = values.iter().map(|value| *value as f32);
+            all.extend(rounded.flat_map(f32::to_le_bytes));
         }
         (samples, _) if cfg!(target_endian = "little") => {
             with_samples!(samples, voxels => all.extend_from_slice(cast_slice(voxels)));
@@ -56,8 +46,9 @@ pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout,
     }
 }
 
-/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect
-/// colours, or of a section.
+/// Interleaves components, which follow each other: takes `width` bytes of each component in turn.
+/// These are a voxel, as NumPy and imaging libraries expect colours, or a section. The components
+/// `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values();
     if count == 1 {

@@ -10,8 +10,8 @@ use crate::drawing::Drawing;
 use crate::plan::Cutout;
 use crate::slice::LevelBuffers;
 
-/// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at
-/// most this many bytes.
+/// Maximum number of bytes of stored voxels from which a part is made. A part is made from as many
+/// voxels as a chunk has, but from at least [`BLOCK_BYTES`].
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Fills `into` with one component of the box: little-endian, in the order z, y, x.

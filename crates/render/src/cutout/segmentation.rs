@@ -18,7 +18,7 @@ use block::{Block, EDGE, Label, VOXELS};
 const WORD: usize = 4;
 /// Table offsets have 24 bits.
 const MAX_TABLE_OFFSET: usize = 1 << 24;
-/// How many recent tables are remembered; a power of two.
+/// The number of recent tables that are remembered; a power of two.
 const TABLES: usize = 1 << 10;
 
 /// Encodes one channel of little-endian labels in z, y, x order; `None` if a table would lie beyond
@@ -57,13 +57,13 @@ pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>
     Some(file)
 }
 
-/// The offset in the channel of a place in the file.
+/// The offset in the channel, in words, of a place in the file, in bytes.
 fn offset_of(place: usize) -> usize {
     place / WORD - 1
 }
 
-/// Reads the blocks along x at a position in y and z, together, because that is the order in
-/// memory. Blocks that the box ends in are padded with their first label.
+/// Reads all blocks along x at a position in y and z together, because labels are in memory row by
+/// row. Blocks that reach beyond the box are padded with their first label.
 fn read<L: Label>(
     blocks: &mut [[L; VOXELS]],
     labels: &[u8],

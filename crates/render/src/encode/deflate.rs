@@ -28,7 +28,8 @@ const LONGEST_MATCH: usize = 258;
 const DISTANCE_BITS: u32 = 1;
 /// The size of the checksum at the end of a stream.
 const CHECKSUM: usize = 4;
-/// By how many bytes the output must be longer than the stream, which is written 8 bytes at a time.
+/// The number of bytes by which the output must be longer than the stream, which is written 8 bytes
+/// at a time.
 pub(super) const SLACK: usize = 8;
 
 /// A stream not yet written: bytes, their codes, and the resulting length.
@@ -134,7 +135,7 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
 }
 
 /// The symbol of a match length, and the value and number of its extra bits (RFC 1951, section
-/// 3.2.5).
+/// 3.2.5): 265 with one extra bit, 1, for a length of 12.
 fn length_symbol(length: usize) -> (usize, u64, u32) {
     if length == LONGEST_MATCH {
         return (285, 0, 0);
@@ -219,11 +220,12 @@ fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
     .sum()
 }
 
+/// The codes of a stream.
 struct Codes<'a> {
     pairs: &'a Pairs,
-    /// By symbol.
+    /// The code of each symbol.
     single: Vec<Code>,
-    /// A byte of 0 and a match, by the match's length.
+    /// The codes of a byte of 0 and a match, for each length of the match.
     runs: Vec<Bits>,
 }
 
@@ -252,6 +254,7 @@ impl<'a> Codes<'a> {
     }
 }
 
+/// Writes the codes of bytes.
 struct Coder<'a> {
     writer: Writer<'a>,
     codes: &'a Codes<'a>,
@@ -336,7 +339,8 @@ impl LengthWord {
     }
 }
 
-/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0.
+/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0. The lengths 5 5 5 5
+/// are the words 5 and 16, whose extra bits say three repetitions.
 fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {

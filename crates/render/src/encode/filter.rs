@@ -19,7 +19,7 @@ pub(super) enum Filter {
     Paeth = 4,
 }
 
-/// How many rows of a tile are sampled to choose its filter.
+/// The number of rows of a tile that are sampled to choose its filter.
 const SAMPLED_ROWS: usize = 16;
 
 impl Filter {

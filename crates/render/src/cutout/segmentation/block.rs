@@ -14,7 +14,7 @@ use voltile_base::simd::multiversion;
 pub(super) const EDGE: usize = 8;
 /// The number of voxels in a block.
 pub(super) const VOXELS: usize = EDGE * EDGE * EDGE;
-/// With how many labels voxels are compared at most.
+/// Maximum number of labels with which all voxels of a block are compared.
 const FEW: usize = 32;
 /// In place of an index: the voxel's label is not in the table yet.
 const NONE: u8 = u8::MAX;
@@ -86,7 +86,7 @@ impl<L: Label> Block<L> {
         &self.table
     }
 
-    /// Computes the table and the indices of another block.
+    /// Computes the table and the indices of the next block.
     pub(super) fn index(&mut self, labels: &[L; VOXELS]) {
         self.table.clear();
         let differing = differing(labels);
