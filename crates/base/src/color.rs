@@ -108,8 +108,8 @@ impl Colour {
     /// The colour of a composite that is nearest to `#rrggbb`; `None` for greys.
     pub fn nearest(code: &str) -> Option<Self> {
         let parts = Self::code(code)?.map(u16::from);
-        let half = parts.into_iter().max()?;
-        let is_in = parts.map(|part| 2 * part > half);
+        let greatest = parts.into_iter().max()?;
+        let is_in = parts.map(|part| 2 * part > greatest);
         Self::BY_POSITION
             .into_iter()
             .find(|colour| colour.components() == Some(is_in))
@@ -138,10 +138,12 @@ impl Colour {
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         let first = letters.next()?;
-        let rest = letters.next();
+        if letters.next().is_some() {
+            return None;
+        }
         Self::BY_POSITION
             .into_iter()
-            .find(|c| rest.is_none() && c.letter() == Some(first))
+            .find(|colour| colour.letter() == Some(first))
     }
 
     /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also
@@ -194,11 +196,10 @@ impl Colour {
 
 /// A colour as six hexadecimal digits.
 fn hexadecimal(text: &str) -> Option<Rgb> {
-    let is_colour = text.len() == 6 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let [_, rgb @ ..] = u32::from_str_radix(text, 16)
-        .ok()
-        .filter(|_| is_colour)?
-        .to_be_bytes();
+    if text.len() != 6 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let [_, rgb @ ..] = u32::from_str_radix(text, 16).ok()?.to_be_bytes();
     Some(rgb)
 }
 
@@ -214,7 +215,7 @@ impl fmt::Display for Colour {
     }
 }
 
-/// The colour of a label: the same id always has the same one, 0 is black.
+/// The colour of a label: an id always has the same colour, and 0 is black.
 ///
 /// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in
 /// integers, so that every implementation of the rule gives the same bytes. Signed ids are

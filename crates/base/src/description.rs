@@ -65,7 +65,8 @@ pub struct ReadinessDescription {
 /// Something that is wrong with what is served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemDescription {
-    /// `dataset`, `configuration`, `files`, `cache.directory` or `cache.redis`.
+    /// `dataset`, `configuration`, `files`, `store`, `cache.directory`, `cache.redis` or
+    /// `cache.store`.
     pub part: String,
     /// The token, if it is the problem of a dataset.
     pub dataset: Option<String>,
@@ -200,8 +201,8 @@ pub struct ChannelDescription {
     pub problem: Option<String>,
     /// The number of time points; absent if the channel is not a time series.
     pub times: Option<u64>,
-    /// Where its voxels lie in space, if a file of the dataset says more of that than the size of
-    /// voxels.
+    /// Where its voxels lie in space, if a file of the dataset says more about that than the size
+    /// of voxels.
     #[serde(default)]
     pub transform: Option<TransformDescription>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
@@ -249,7 +250,7 @@ pub struct ExistingPictures {
 pub struct TransformDescription {
     /// From the index of a voxel (x, y, z at level 0; 0 is the centre of the first voxel) to its
     /// position x, y, z in the unit of the voxel size: three rows of the factors of x, y and z and
-    /// a shift. Of the first time point.
+    /// a shift. It holds at the first time point.
     pub matrix: [[f64; 4]; 3],
     /// The transform in words, without the scaling by the voxel size; absent if it does nothing
     /// else.
@@ -307,11 +308,9 @@ pub struct Percentile {
 /// A histogram of values: 256 bins of equal width from `lo` to `hi`; the last one includes `hi`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Histogram {
-    /// The lower edge of the first bin: the least value; of all values of an 8-bit type, the least
-    /// of the type.
+    /// The lower edge of the first bin: the least value, or the least that an 8-bit type has.
     pub lo: f64,
-    /// The upper edge of the last bin: the greatest value; of all values of an 8-bit type, the
-    /// greatest of the type.
+    /// The upper edge of the last bin: the greatest value, or the greatest that an 8-bit type has.
     pub hi: f64,
     /// The number of sampled voxels in each bin; all are in the first if `lo` equals `hi`.
     #[schema(min_items = 256, max_items = 256)]

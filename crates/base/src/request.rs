@@ -207,9 +207,13 @@ impl<'a> TilePath<'a> {
         // Long enough for nearly every path: to grow, it would take the allocator's lock, which all
         // threads share.
         let mut segments = Vec::with_capacity(8);
-        let all =
-            raw.try_for_each(|segment| decoded(segment).map(|segment| segments.push(segment)));
-        Some(all.map(|()| Self {
+        for segment in raw {
+            match decoded(segment) {
+                Ok(segment) => segments.push(segment),
+                Err(malformed) => return Some(Err(malformed)),
+            }
+        }
+        Some(Ok(Self {
             tile_service,
             segments,
         }))
@@ -226,21 +230,28 @@ impl<'a> TilePath<'a> {
         let mut segments: Vec<&str> = self.segments.iter().map(AsRef::as_ref).collect();
         segments.pop();
         segments.push(FIRST_TILE);
-        read(&segments)
+        tile_request(&segments)
     }
 
     /// Parses the segments after `tilecache` as a tile request.
     pub fn request(&self) -> Result<TileRequest, Malformed> {
-        read(&self.segments.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+        tile_request(&self.segments.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     }
 }
 
-fn read(segments: &[&str]) -> Result<TileRequest, Malformed> {
+/// Parses the segments after `tilecache`.
+fn tile_request(segments: &[&str]) -> Result<TileRequest, Malformed> {
     match segments {
         [MCFC, rest @ ..] => planar(rest, ChannelChoice::composite),
         [VIKING, rest @ ..] => viking(rest),
         rest => planar(rest, |name| Ok(ChannelChoice::One(Name::new(name)?))),
     }
+}
+
+/// The segments of a path, percent-decoded.
+fn decoded_segments(path: &str) -> Result<Vec<Cow<'_, str>>, Malformed> {
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    segments.map(decoded).collect()
 }
 
 fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
@@ -377,8 +388,10 @@ fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
 
 /// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.
 pub fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::str::FromStr;
 
+use crate::request::digits;
+
 /// One of several parts of a work: number `index`, counted from 0, of `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shard {
@@ -17,7 +19,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The shards of a work that is divided into `count`.
+    /// The shards of a work that is divided into this many.
     pub fn all(count: NonZeroU64) -> impl Iterator<Item = Self> {
         (0..count.get()).map(move |index| Self { index, count })
     }
@@ -39,8 +41,8 @@ impl Shard {
         self.begin(self.index, weights)..self.begin(self.index + 1, weights)
     }
 
-    /// The first step of shard `index`: where the steps before have about the weight of as many
-    /// equal shards.
+    /// The first step of shard `index`: the steps before it have about the weight of `index` equal
+    /// shards.
     fn begin(&self, index: u64, weights: &[u64]) -> usize {
         let weights = weights.iter().map(|weight| u128::from(*weight.max(&1)));
         let all: u128 = weights.clone().sum();
@@ -75,7 +77,7 @@ pub enum NotAShard {
     #[error("the number of shards must be at least 1")]
     NoShards,
     /// The index is too great.
-    #[error("there is no such shard: those of {count} are 0/{count} to {}/{count}", count.get() - 1)]
+    #[error("there is no such shard: the shards of {count} are 0/{count} to {}/{count}", count.get() - 1)]
     Beyond {
         /// The number of shards.
         count: NonZeroU64,
@@ -98,13 +100,10 @@ impl FromStr for Shard {
     }
 }
 
-fn number(digits: &str) -> Option<u64> {
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits
-        .parse::<u32>()
-        .ok()
-        .filter(|_| is_number)
-        .map(u64::from)
+/// A number of at most 32 bits.
+fn number(text: &str) -> Option<u64> {
+    let number = u32::try_from(digits(text)?).ok()?;
+    Some(number.into())
 }
 
 #[cfg(test)]

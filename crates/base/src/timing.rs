@@ -5,10 +5,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Nothing is said of more time points that are not evenly spaced.
+/// The maximum number of unevenly spaced time points: of a longer series, nothing is said.
 const MAX_LISTED: usize = 4096;
 /// Time points are evenly spaced if none is further than this part of a step from its even place.
-const EVEN: f64 = 0.01;
+const MAX_UNEVENNESS: f64 = 0.01;
 
 /// When the time points of a series were recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -40,8 +40,10 @@ impl Timing {
         let count = seconds.len() - 1;
         let known = Self::even((seconds.last()? - first) / count as f64)?;
         let step = known.step;
-        let mut places = seconds.iter().enumerate();
-        if places.all(|(place, at)| (at - first - place as f64 * step).abs() <= EVEN * step) {
+        let mut points = seconds.iter().enumerate();
+        if points
+            .all(|(index, at)| (at - first - index as f64 * step).abs() <= MAX_UNEVENNESS * step)
+        {
             return Some(known);
         }
         let uneven = seconds.iter().map(|at| at - first).collect();

@@ -34,8 +34,8 @@ struct Counts {
     stuck_jobs: AtomicUsize,
     /// Threads that prefetch or finish chunks and are stuck.
     stuck_idle: AtomicUsize,
-    /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the
-    /// job that does.
+    /// The threads over which jobs split their work, unless jobs run on rayon's own threads. The
+    /// lock is held by the job whose work is split.
     helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
     job_ended: Latest,
@@ -62,13 +62,13 @@ impl Default for Latest {
 }
 
 impl Latest {
-    /// Sets it to the current time.
+    /// Notes that the event happens now.
     pub fn note(&self) {
         self.last
             .store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The time since then.
+    /// The time since the event.
     pub fn age(&self) -> Duration {
         self.instant().elapsed()
     }
@@ -120,8 +120,8 @@ impl Activity {
     }
 
     /// Notes how many threads are stuck. It is not known what each of them does: threads that
-    /// prefetch or finish chunks are taken for stuck first, so that no job is overlooked for which
-    /// idle work should end.
+    /// prefetch or finish chunks are taken for stuck first. Otherwise a running job might be taken
+    /// for stuck, and idle work would go on beside it.
     pub fn set_stuck(&self, threads: usize) {
         let idle = threads.min(self.idle_threads());
         self.0.stuck_idle.store(idle, Ordering::Relaxed);
@@ -215,8 +215,8 @@ impl Drop for IdleWork<'_> {
 impl Drop for Place {
     fn drop(&mut self) {
         let Activity(counts) = &self.0;
-        // Before the count becomes 0: a thread that sees 0 must not read the time at which an
-        // earlier job ended.
+        // The time is set before the count becomes 0: a thread that sees 0 must not read the time
+        // at which an earlier job ended.
         counts.job_ended.note();
         counts.jobs.fetch_sub(1, Ordering::Relaxed);
     }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 /// When a breaker opens, and when it is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
-    /// The breaker opens when lately this many more attempts have failed than succeeded; above 0.
+pub struct BreakerRule {
+    /// The breaker opens when this many more attempts have failed than succeeded lately; above 0.
     pub failures: u32,
     /// The pause before the first probe. Each probe that fails doubles it.
     pub first_pause: Duration,
@@ -22,7 +22,7 @@ pub struct Rule {
 /// A circuit breaker for one service.
 #[derive(Debug)]
 pub struct Breaker {
-    rule: Rule,
+    rule: BreakerRule,
     state: Mutex<BreakerState>,
 }
 
@@ -49,7 +49,7 @@ pub struct Permit<'a> {
 
 impl Breaker {
     /// A closed breaker.
-    pub fn new(rule: Rule) -> Self {
+    pub fn new(rule: BreakerRule) -> Self {
         Self {
             rule,
             state: Mutex::new(BreakerState::Closed { balance: 0 }),
@@ -57,7 +57,7 @@ impl Breaker {
     }
 
     /// An open breaker, for a service that has yet to be tried; a probe is due at once.
-    pub fn opened(rule: Rule) -> Self {
+    pub fn opened(rule: BreakerRule) -> Self {
         let state = BreakerState::Open {
             until: Instant::now(),
             pause: rule.first_pause / 2,
@@ -192,7 +192,7 @@ impl Drop for Permit<'_> {
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule {
+    const RULE: BreakerRule = BreakerRule {
         failures: 3,
         first_pause: Duration::from_secs(1),
         longest_pause: Duration::from_secs(4),

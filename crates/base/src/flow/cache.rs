@@ -31,7 +31,7 @@ pub struct Abandoned;
 
 /// The cache; clones share it.
 pub struct Cache<K: Hash + Eq, V, E> {
-    shared: Arc<Shared<K, V, E>>,
+    shared: Arc<SharedCache<K, V, E>>,
 }
 
 impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
@@ -42,7 +42,8 @@ impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
     }
 }
 
-struct Shared<K: Hash + Eq, V, E> {
+/// The state that the clones of a cache share.
+struct SharedCache<K: Hash + Eq, V, E> {
     state: Mutex<CacheState<K, V, E>>,
     budget: usize,
     held: Gauge,
@@ -149,7 +150,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
             bytes: 0,
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedCache {
                 state: Mutex::new(state),
                 budget,
                 held,
@@ -227,15 +228,17 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         is_worse: impl FnOnce(&V) -> bool,
     ) -> bool {
         let mut state = self.shared.state.lock();
-        let old = match state.slots.peek_mut(key) {
-            Some(slot @ Slot::Ready { .. }) if weight <= self.shared.budget => match slot {
-                Slot::Ready { value: old, .. } if is_worse(old) => {
-                    std::mem::replace(slot, Slot::Ready { value, weight })
-                }
-                _ => return false,
-            },
-            _ => return false,
+        let Some(slot) = state.slots.peek_mut(key) else {
+            return false;
         };
+        let is_replaced = match slot {
+            Slot::Ready { value: old, .. } => weight <= self.shared.budget && is_worse(old),
+            Slot::Flying(_) => false,
+        };
+        if !is_replaced {
+            return false;
+        }
+        let old = std::mem::replace(slot, Slot::Ready { value, weight });
         if let Slot::Ready { weight: before, .. } = &old {
             state.bytes = state.bytes - before + weight;
         }
@@ -247,7 +250,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         true
     }
 
-    /// Removes a value, or has a flight deliver it without keeping it.
+    /// Removes a value; a flight delivers its value, which is not cached.
     pub fn discard(&self, key: &K) {
         let mut state = self.shared.state.lock();
         let removed = match state.slots.peek_mut(key) {
@@ -359,7 +362,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     {
         let waiter = self.join();
         let mut run = Box::pin(self.run(make));
-        // At once, so that work is queued in the order of the requests.
+        // The first poll is here, so that work is queued in the order of the requests.
         let begun = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if begun.is_pending() {
             drop(tokio::spawn(run));

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 thread_local! {
-    static THREAD: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
+    static THREAD: RefCell<Option<Arc<WatchedThread>>> = const { RefCell::new(None) };
 }
 
 /// The file system has not answered for this long.
@@ -37,21 +37,21 @@ pub struct Stalls(Arc<WatchedThreads>);
 
 #[derive(Debug, Default)]
 struct WatchedThreads {
-    threads: Mutex<Vec<Weak<Thread>>>,
-    stuck: watch::Sender<Stuck>,
+    threads: Mutex<Vec<Weak<WatchedThread>>>,
+    stuck: watch::Sender<StuckFiles>,
 }
 
 /// The files that are stuck, and what cannot be done because of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Stuck {
+struct StuckFiles {
     files: BTreeSet<Arc<Path>>,
-    /// A thread that reads one of them has libhdf5's lock.
+    /// Whether a thread that reads one of the files has libhdf5's lock.
     library: bool,
-    /// No thread is left to render with.
+    /// Whether no thread is left to render with.
     everything: bool,
 }
 
-impl Stuck {
+impl StuckFiles {
     fn has_any<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> bool {
         !self.files.is_empty() && files.into_iter().any(|file| self.files.contains(file))
     }
@@ -59,8 +59,9 @@ impl Stuck {
 
 /// A watched thread.
 #[derive(Debug)]
-struct Thread {
+struct WatchedThread {
     stalls: Arc<WatchedThreads>,
+    /// Whether it renders; otherwise it helps.
     renders: bool,
     /// Whether a part of its work was refused.
     was_refused: AtomicBool,
@@ -81,7 +82,7 @@ struct FileWork {
 
 /// The thread is busy with a file until this is dropped.
 #[must_use]
-pub struct BusyWith(Option<(Arc<Thread>, Option<FileWork>)>);
+pub struct BusyWith(Option<(Arc<WatchedThread>, Option<FileWork>)>);
 
 impl Drop for BusyWith {
     fn drop(&mut self) {
@@ -148,7 +149,7 @@ pub fn was_refused() -> bool {
     })
 }
 
-fn ensure_not(is_stuck: impl FnOnce(&Stuck) -> bool) -> Result<(), Unresponsive> {
+fn ensure_not(is_stuck: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unresponsive> {
     THREAD.with_borrow(|thread| {
         let Some(thread) = thread else { return Ok(()) };
         let is_stuck = is_stuck(&thread.stalls.stuck.borrow());
@@ -166,18 +167,19 @@ fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
 }
 
 /// Has this thread watched again as it was before, also after a panic.
-struct Restored(Option<Arc<Thread>>);
+struct RestoredThread(Option<Arc<WatchedThread>>);
 
-impl Drop for Restored {
+impl Drop for RestoredThread {
     fn drop(&mut self) {
         THREAD.set(self.0.take());
     }
 }
 
 impl Stalls {
-    /// Watches the calling thread from now on; whether it `renders`, or helps one that does.
+    /// Watches the calling thread from now on. `renders` says whether it renders, rather than helps
+    /// a thread that does.
     pub fn watch_thread(&self, renders: bool) {
-        let thread = Arc::new(Thread {
+        let thread = Arc::new(WatchedThread {
             stalls: Arc::clone(&self.0),
             renders,
             was_refused: AtomicBool::default(),
@@ -191,7 +193,7 @@ impl Stalls {
     /// Does work on the calling thread, which is watched meanwhile. Fails if a part of the work was
     /// refused because a file is stuck: the result may be made without that part.
     pub fn watched<T>(&self, work: impl FnOnce() -> T) -> Result<T, Unresponsive> {
-        let _before = Restored(THREAD.take());
+        let _before = RestoredThread(THREAD.take());
         self.watch_thread(false);
         let result = work();
         refused(was_refused()).map(|()| result)
@@ -200,7 +202,7 @@ impl Stalls {
     /// Marks exactly the files whose reads have not returned. Returns how many of the `most`
     /// threads that render wait for them, or for a store.
     pub fn look(&self, most: usize) -> usize {
-        let mut stuck = Stuck::default();
+        let mut stuck = StuckFiles::default();
         let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
         let mut busy = Vec::new();
@@ -248,12 +250,13 @@ impl Stalls {
         refused(self.0.stuck.borrow().has_any(files))
     }
 
-    /// Returns when it is of no use to wait any longer for something that is made from the files:
-    /// after [`PATIENCE`], as soon as one of the files, or everything, is stuck.
+    /// Returns when waiting any longer for something that is made from the files is of no use: not
+    /// before [`PATIENCE`] is over, and then as soon as one of the files, or everything, is stuck.
     pub async fn held_up<'a>(&self, files: impl Iterator<Item = &'a Path> + Clone) -> Unresponsive {
         tokio::time::sleep(PATIENCE).await;
         let mut stuck = self.0.stuck.subscribe();
-        // Never an error: the sender is ours.
+        // An error would mean that the sender is gone, but it is ours. The guard that is returned
+        // holds a lock: `is_ok` drops it.
         let _ = stuck
             .wait_for(|stuck| stuck.everything || stuck.has_any(files.clone()))
             .await

@@ -5,7 +5,7 @@ use super::Xyz;
 /// Directions that differ by less than this are equal.
 const CLOSE: f64 = 1e-6;
 /// Lengths that differ by less than this part of a voxel are equal.
-const VOXEL: f64 = 1e-3;
+const VOXEL_TOLERANCE: f64 = 1e-3;
 /// A transform whose volume of a voxel is a smaller part of the product of its edges is flat.
 const FLAT: f64 = 1e-9;
 
@@ -23,7 +23,7 @@ pub struct Affine([[f64; 4]; 3]);
 pub struct Transforms(Vec<(u64, Affine)>);
 
 /// A transform taken apart: voxels are scaled, then sheared, then turned, then moved.
-struct Parts {
+struct AffineParts {
     scale: Vector3,
     /// How far x moves for each unit of y, x for z, and y for z.
     shear: Vector3,
@@ -141,9 +141,8 @@ impl Affine {
     /// for each voxel along an axis.
     pub fn only_moves(&self, close: Xyz<f64>) -> bool {
         let close: Vector3 = close.into();
-        let rows = self.0.iter().zip(&Self::IDENTITY.0);
-        rows.into_iter()
-            .all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
+        let mut rows = self.0.iter().zip(&Self::IDENTITY.0);
+        rows.all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
     }
 
     fn determinant(&self) -> f64 {
@@ -151,8 +150,9 @@ impl Affine {
         dot(x, cross(y, z))
     }
 
-    /// By Gram and Schmidt: x keeps its direction, y the plane that it spans with x.
-    fn parts(&self) -> Parts {
+    /// Takes the transform apart by the method of Gram and Schmidt: x keeps its direction, and y
+    /// the plane that it spans with x.
+    fn parts(&self) -> AffineParts {
         let [x, y, z] = self.edges();
         let first = scaled(x, 1.0 / length(x));
         let xy = dot(first, y);
@@ -163,7 +163,7 @@ impl Affine {
         let rest = minus(minus(z, scaled(first, xz)), scaled(second, yz));
         let scale = [x, upright, rest].map(length);
         let shear = [xy / scale[1], xz / scale[2], yz / scale[2]];
-        Parts {
+        AffineParts {
             scale,
             shear,
             axes: [first, second, scaled(rest, 1.0 / scale[2])],
@@ -177,8 +177,10 @@ impl Affine {
         let usual = voxel.map_or(parts.scale, Into::into);
         let factors: Vector3 = std::array::from_fn(|axis| parts.scale[axis] / usual[axis]);
         let moved: Vector3 = self.translation().into();
-        let is_moved = (0..3).any(|axis| moved[axis].abs() > VOXEL * parts.scale[axis]);
-        let is_scaled = factors.iter().any(|factor| (factor - 1.0).abs() > VOXEL);
+        let is_moved = (0..3).any(|axis| moved[axis].abs() > VOXEL_TOLERANCE * parts.scale[axis]);
+        let is_scaled = factors
+            .iter()
+            .any(|factor| (factor - 1.0).abs() > VOXEL_TOLERANCE);
         let words: Vec<String> = [
             is_scaled.then(|| format!("scaled by {} (x, y, z)", listed(&factors))),
             parts.sheared(),
@@ -192,7 +194,7 @@ impl Affine {
     }
 }
 
-impl Parts {
+impl AffineParts {
     fn sheared(&self) -> Option<String> {
         let named = self.shear.iter().zip(["x for y", "x for z", "y for z"]);
         let told = named.filter(|(shear, _)| shear.abs() > CLOSE);
@@ -244,17 +246,17 @@ impl Transforms {
         before.or(self.0.first()).map(|(_, transform)| transform)
     }
 
-    /// The time points from which each holds.
+    /// The transforms, each with the time point from which it holds.
     pub fn iter(&self) -> impl Iterator<Item = &(u64, Affine)> {
         self.0.iter()
     }
 
-    /// Whether they differ between time points.
+    /// Whether time points have different transforms.
     pub fn vary(&self) -> bool {
         self.0.len() > 1
     }
 
-    /// Each of them changed.
+    /// The transforms, each changed by `change`.
     #[must_use]
     pub fn map(&self, change: impl Fn(&Affine) -> Affine) -> Self {
         Self(
@@ -290,7 +292,7 @@ impl From<Option<Affine>> for Transforms {
 /// The axis and the angle, in degrees, of the rotation that takes the axes of space to `axes`.
 fn rotation(axes: [Vector3; 3]) -> (Vector3, f64) {
     let [x, y, z] = axes;
-    // Of the antisymmetric part, whose length is twice the sine.
+    // The vector of the antisymmetric part: its length is twice the sine.
     let twice = [y[2] - z[1], z[0] - x[2], x[1] - y[0]];
     let cosine = f64::midpoint(x[0] + y[1] + z[2], -1.0);
     let degrees = (length(twice) / 2.0).atan2(cosine).to_degrees();

@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::name::Name;
 
-/// The most datasets with counters of their own.
+/// The maximum number of datasets with counters of their own.
 const MAX_DATASETS: usize = 256;
 /// The label of all further datasets together.
 const OTHERS: &str = "other";

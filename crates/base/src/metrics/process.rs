@@ -34,7 +34,7 @@ pub(super) fn register(registry: &mut Registry) {
     }
 }
 
-/// Without the descriptor that lists them.
+/// The number of open descriptors, without the one that lists them.
 fn open_descriptors() -> Option<u64> {
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }

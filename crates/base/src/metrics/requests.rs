@@ -71,10 +71,11 @@ impl Form {
     }
 }
 
-/// The statuses that are counted by themselves; the last name is for all other statuses.
+/// The statuses that are counted by themselves; all other statuses are counted together.
 const STATUSES: [u16; 17] = [
     200, 204, 206, 301, 304, 307, 308, 400, 401, 404, 405, 413, 416, 421, 431, 500, 503,
 ];
+/// The index of all other statuses.
 const OTHER_STATUS: usize = STATUSES.len();
 
 /// Counters for each form, status and outcome.
@@ -98,9 +99,9 @@ impl RequestCounts {
             .iter()
             .position(|known| *known == status)
             .unwrap_or(OTHER_STATUS);
-        let place =
+        let index =
             (form as usize * (STATUSES.len() + 1) + status) * Outcome::ALL.len() + outcome as usize;
-        if let Some(count) = self.counts.get(place) {
+        if let Some(count) = self.counts.get(index) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -109,13 +110,13 @@ impl RequestCounts {
 impl EncodeMetric for RequestCounts {
     /// Leaves out what never happened.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for (place, count) in self.counts.iter().enumerate() {
+        for (index, count) in self.counts.iter().enumerate() {
             let count = count.load(Ordering::Relaxed);
             if count == 0 {
                 continue;
             }
-            let rest = place / Outcome::ALL.len();
-            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
+            let rest = index / Outcome::ALL.len();
+            let outcome = Outcome::ALL[index % Outcome::ALL.len()];
             let form = Form::ALL[rest / (STATUSES.len() + 1)];
             let status = rest % (STATUSES.len() + 1);
             let status = STATUSES

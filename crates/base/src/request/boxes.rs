@@ -2,7 +2,7 @@
 //! one channel, a TIFF file may have several, with commas between.
 
 use super::malformed::MAX_CHANNELS;
-use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
+use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number};
 use crate::geometry::{Level, Region, Xyz};
 use crate::name::Name;
 use crate::paint::{BOX_FILES, BoxFile, BoxFormat};
@@ -31,8 +31,7 @@ pub struct BoxRequest {
 impl BoxRequest {
     /// Parses the rest of a path after `/voxels/`, and the query.
     pub fn parse(path: &str, query: &str) -> Result<(Self, &'static BoxFile), Malformed> {
-        let segments = path.split('/').filter(|segment| !segment.is_empty());
-        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let segments = decoded_segments(path)?;
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         let [token, channel, level, file] = *segments else {
             return Err(Malformed::VoxelsShape);

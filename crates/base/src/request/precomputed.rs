@@ -2,7 +2,7 @@
 //! `/neuroglancer/TOKEN/CHANNEL/segment_properties/info` and
 //! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
 
-use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
+use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number};
 use crate::geometry::{Level, Xyz};
 use crate::name::Name;
 
@@ -50,19 +50,13 @@ pub enum PrecomputedFile {
 impl PrecomputedFile {
     /// Parses the rest of a path after `/neuroglancer/`; `None` if it has fewer than two segments.
     pub fn parse(path: &str) -> Option<Result<Self, Malformed>> {
-        let segments: Vec<&str> = path
-            .split('/')
-            .filter(|segment| !segment.is_empty())
-            .collect();
-        (segments.len() > 1).then(|| of_segments(&segments))
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        (segments.count() > 1).then(|| file(path))
     }
 }
 
-fn of_segments(segments: &[&str]) -> Result<PrecomputedFile, Malformed> {
-    let segments = segments
-        .iter()
-        .map(|segment| decoded(segment))
-        .collect::<Result<Vec<_>, _>>()?;
+fn file(path: &str) -> Result<PrecomputedFile, Malformed> {
+    let segments = decoded_segments(path)?;
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     match *segments {
         [token, channel, INFO] => Ok(PrecomputedFile::Info(volume(token, channel)?)),

@@ -15,7 +15,7 @@ use super::adjust::number as finite;
 use super::malformed::{MAX_CHANNELS, Malformed};
 use super::{
     Adjustment, ChannelChoice, FIRST_TILE, OVERVIEW, PNG, SlabRequest, TileRequest, VersionedToken,
-    decoded, digits, level_of, number, planar,
+    decoded_segments, digits, level_of, number, planar,
 };
 use crate::color::Colour;
 use crate::geometry::{Plane, TileAddress};
@@ -63,8 +63,7 @@ pub struct RangeRequest {
 impl ViewRequest {
     /// Parses the rest of a path after `/view/`, and the query.
     pub fn parse(path: &str, query: &str) -> Result<Self, Malformed> {
-        let segments = path.split('/').filter(|segment| !segment.is_empty());
-        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let segments = decoded_segments(path)?;
         let mut segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         if let [token, channel, RANGE] = *segments {
             return range(token, channel, query).map(ViewRequest::Range);

@@ -4,7 +4,7 @@
 //! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3,
 //! with one. Keys are exact, as in a store: numbers have no leading zeros.
 
-use super::{Malformed, VersionedToken, decoded, digits};
+use super::{Malformed, VersionedToken, decoded_segments, digits};
 use crate::geometry::Level;
 use crate::name::Name;
 
@@ -18,7 +18,7 @@ pub const OME_ZARR: &str = ".ome.zarr";
 pub const LABELS: &str = "labels";
 /// The prefix of chunk keys in Zarr v3.
 const CHUNK: &str = "c";
-/// The most axes that an image has.
+/// The maximum number of axes of an image.
 const MAX_AXES: usize = 5;
 
 /// A version of OME-Zarr.
@@ -122,33 +122,29 @@ impl ZarrVersion {
 impl ZarrRequest {
     /// Parses the rest of a path after `/zarr/`.
     pub fn parse(path: &str) -> Result<Self, Malformed> {
-        of_segments(path.split('/').filter(|segment| !segment.is_empty()))
+        let segments = decoded_segments(path)?;
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let [version, image @ ..] = segments.as_slice() else {
+            return Err(Malformed::ZarrShape);
+        };
+        let version = [ZarrVersion::V04, ZarrVersion::V05]
+            .into_iter()
+            .find(|known| known.name() == *version);
+        let version = version.ok_or(Malformed::ZarrShape)?;
+        // A token may itself end in `.ome.zarr`. Nothing in an image does, except for labels, which
+        // are one segment further.
+        let (token, channel, key) = match image {
+            [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
+            [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),
+            [] => return Err(Malformed::ZarrShape),
+        };
+        Ok(ZarrRequest {
+            version,
+            token: VersionedToken::new(token)?,
+            channel: channel.map(Name::new).transpose()?,
+            part: part(version, key)?,
+        })
     }
-}
-
-fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrRequest, Malformed> {
-    let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
-    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-    let [version, image @ ..] = segments.as_slice() else {
-        return Err(Malformed::ZarrShape);
-    };
-    let version = [ZarrVersion::V04, ZarrVersion::V05]
-        .into_iter()
-        .find(|known| known.name() == *version);
-    let version = version.ok_or(Malformed::ZarrShape)?;
-    // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one
-    // segment further.
-    let (token, channel, key) = match image {
-        [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
-        [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),
-        [] => return Err(Malformed::ZarrShape),
-    };
-    Ok(ZarrRequest {
-        version,
-        token: VersionedToken::new(token)?,
-        channel: channel.map(Name::new).transpose()?,
-        part: part(version, key)?,
-    })
 }
 
 /// The name in a segment that names an image: `em` in `em.ome.zarr`.

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-/// The most characters accepted from a header.
-const LONGEST: usize = 128;
+/// The maximum number of characters accepted from a header.
+const MAX_LENGTH: usize = 128;
 
-/// Visible ASCII, so that it can be a header's value and be written to a log; cheap to clone.
+/// The id of a request: visible ASCII, so that it can be a header's value and be written to a log.
+/// It is cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(Bytes);
 
@@ -13,7 +14,7 @@ impl RequestId {
     /// The value of `X-Request-Id`; `None` unless it is visible ASCII, of 128 characters at most.
     pub fn given(value: &[u8]) -> Option<Self> {
         let is_sound =
-            (1..=LONGEST).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+            (1..=MAX_LENGTH).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
         is_sound.then(|| Self(Bytes::copy_from_slice(value)))
     }
 
@@ -68,14 +69,14 @@ mod tests {
     #[test]
     fn given_ids_are_bounded_and_visible() {
         assert_eq!(RequestId::given(b"a-1/Z\"").unwrap().as_str(), "a-1/Z\"");
-        assert!(RequestId::given(&[b'x'; LONGEST]).is_some());
+        assert!(RequestId::given(&[b'x'; MAX_LENGTH]).is_some());
         for wrong in [
             &b""[..],
             b"a b",
             b"a\n",
             b"\x1b[1m",
             "é".as_bytes(),
-            &[b'x'; LONGEST + 1],
+            &[b'x'; MAX_LENGTH + 1],
         ] {
             assert_eq!(RequestId::given(wrong), None, "{wrong:?}");
         }
