@@ -68,9 +68,9 @@ pub use object::Object;
 pub use relay::{Relay, RelayAnswer, RelayRequest};
 pub use version::Version;
 
-/// How many bytes of stored chunks are kept in memory after they have arrived: enough for a dozen
-/// tiles. As many more may wait to be written to a disk.
-const KEPT: usize = 128 << 20;
+/// The maximum number of bytes of stored chunks that are kept in memory after they have arrived:
+/// enough for a dozen tiles. As many more may wait to be written to a disk.
+const MAX_STORED_BYTES: usize = 128 << 20;
 
 /// All objects that this process reads, and what they share. Clones are handles to the same store.
 #[derive(Debug, Clone)]
@@ -111,8 +111,8 @@ impl Store {
             next: AtomicU64::new(0),
             metadata,
             kept: OnceLock::new(),
-            unwritten: Arc::new(Semaphore::new(KEPT)),
-            stored: Cache::new(KEPT, Gauge::default()),
+            unwritten: Arc::new(Semaphore::new(MAX_STORED_BYTES)),
+            stored: Cache::new(MAX_STORED_BYTES, Gauge::default()),
         };
         let connections = StoreClients::new(relay);
         let shared = Arc::new(shared);
@@ -134,10 +134,8 @@ impl Store {
         if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
             return Ok(tried);
         }
-        self.0
-            .shared
-            .threads
-            .wait(Object::open(self.source(address)?))
+        let opening = Object::open(self.source(address)?);
+        self.0.shared.threads.wait(opening)
     }
 
     /// The text of an object of at most `most` bytes; `None` if there is none. Bytes that are not
@@ -216,12 +214,12 @@ impl Store {
         if let Some(source) = self.0.known.lock().sources.get(address) {
             return Ok(Arc::clone(source));
         }
-        // Without the lock, which async threads take: this may read files with credentials.
+        // Made without the lock, which async threads take: this may read files with credentials.
         let transport = self.0.connections.transport(address)?;
         let shared = Arc::clone(&self.0.shared);
         let KnownObjects { hosts, sources, .. } = &mut *self.0.known.lock();
-        let host = hosts.entry(address.server());
-        let host = host
+        let host = hosts
+            .entry(address.server())
             .or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
         let source = sources.entry(address.clone()).or_insert_with(|| {
             Arc::new(ObjectSource {
@@ -235,10 +233,9 @@ impl Store {
         Ok(Arc::clone(source))
     }
 
-    /// The parent's side of a [`Relay`]: has a request answered in the background. The address is
-    /// `None` if the child may not read it. What is read is kept, so that opening the object
-    /// afterwards needs no further request. Blocks while the credentials of a bucket are read from
-    /// files.
+    /// The parent's side of a [`Relay`]: answers a request in the background. The address is `None`
+    /// if the child may not read it. The bytes are kept, so that opening the object afterwards
+    /// needs no further request. Blocks while the credentials of a bucket are read from files.
     pub fn answer(
         &self,
         wanted: RelayRequest,
@@ -261,19 +258,15 @@ impl Store {
                 Ok(part) => (Ok((part.version, part.bytes.len())), part.bytes),
                 Err(error) => (Err(error), Bytes::new()),
             };
-            reply(
-                RelayAnswer {
-                    number: wanted.number,
-                    result,
-                },
-                bytes,
-            );
+            let number = wanted.number;
+            reply(RelayAnswer { number, result }, bytes);
         };
         if let Err(error) = self.0.shared.threads.spawn(task) {
             tracing::error!("a trial child gets no answer: {error}");
         }
     }
 
+    /// The range that a child requests, of an object that is opened for its trial.
     async fn part(
         &self,
         wanted: &RelayRequest,

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::Url;
 
 /// Characters that have a meaning of their own in an address, but not in the name of a file.
-const LETTERS: &AsciiSet = &CONTROLS
+const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -44,7 +44,7 @@ pub enum Scheme {
 pub struct Address {
     public: String,
     scheme: Scheme,
-    /// In a box, because errors name files.
+    /// The whole address. It is in a box to keep errors small, which name files.
     full: Box<Url>,
 }
 
@@ -91,15 +91,17 @@ impl Address {
         Some(Self::parse(scheme, text))
     }
 
-    /// The object to which this one refers by name. A name is no address, so letters that have a
-    /// meaning in one are encoded. An object in the folder of this one, or below, is asked for with
-    /// the same password.
+    /// The object to which this one refers by name. A name is no address, so characters that have a
+    /// meaning in an address are encoded. An object in the folder of this one, or below, is asked
+    /// for with the same password.
     pub fn beside(&self, name: &str) -> Result<Self, NotAnObject> {
         let mut parts: Vec<String> = Vec::new();
         for part in name.split('/').filter(|part| !matches!(*part, "" | ".")) {
             match (part, parts.last()) {
-                ("..", Some(last)) if last != ".." => drop(parts.pop()),
-                _ => parts.push(utf8_percent_encode(part, LETTERS).to_string()),
+                ("..", Some(last)) if last != ".." => {
+                    parts.pop();
+                }
+                _ => parts.push(utf8_percent_encode(part, ENCODED).to_string()),
             }
         }
         let folder = self
@@ -117,10 +119,10 @@ impl Address {
         if public == self.public {
             return Some(self.clone());
         }
-        let requested = Self::parsed(public)?
-            .ok()
-            .filter(|requested| requested.is_beside(self))?;
-        Some(requested.trusted_by(self))
+        let requested = Self::parsed(public)?.ok()?;
+        requested
+            .is_beside(self)
+            .then(|| requested.trusted_by(self))
     }
 
     /// This object, with the password of `other` if it lies in the folder of `other`, or below.
@@ -133,8 +135,8 @@ impl Address {
         self
     }
 
-    /// Whether it lies in the folder of another object, or below, also if the server decodes more
-    /// of the address than it should.
+    /// Whether this object lies in the folder of another object, or below, even if the server
+    /// decodes more of the address than it should.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve
         // more.
@@ -182,7 +184,7 @@ impl Address {
             .into_owned()
     }
 
-    /// The last part of it, for people.
+    /// The last part of the address, for people.
     pub fn name(&self) -> &str {
         let path = self.public.split('?').next().unwrap_or_default();
         path.rsplit('/').next().unwrap_or_default()
@@ -211,7 +213,7 @@ pub fn published(folder: &str, path: &Path) -> Option<String> {
     // Keys in buckets are written as they are.
     let is_encoded = folder.starts_with("http");
     let path = if is_encoded {
-        utf8_percent_encode(path, LETTERS).to_string()
+        utf8_percent_encode(path, ENCODED).to_string()
     } else {
         path.to_owned()
     };
@@ -219,14 +221,14 @@ pub fn published(folder: &str, path: &Path) -> Option<String> {
 }
 
 /// The length of a digest of a query, in hexadecimal digits.
-const DIGITS: usize = 8;
+const DIGEST_DIGITS: usize = 8;
 
-/// Whether a query is the digest of one: a child process knows addresses in their public form only.
+/// Whether a query is already the digest of one: a child process knows addresses in their public
+/// form only.
 fn is_digest(query: &str) -> bool {
-    let digits = query
-        .strip_prefix('~')
-        .filter(|digits| digits.len() == DIGITS);
-    digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    query.strip_prefix('~').is_some_and(|digits| {
+        digits.len() == DIGEST_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// An address without query and password. Addresses that differ only in the query are told apart by
@@ -237,9 +239,12 @@ fn public(full: &Url) -> String {
     let _ = public.set_username("");
     let _ = public.set_password(None);
     let query = full.query().filter(|query| !query.is_empty());
-    let digest = query.map(|query| match is_digest(query) {
-        true => query.to_owned(),
-        false => format!("~{}", &blake3::hash(query.as_bytes()).to_hex()[..DIGITS]),
+    let digest = query.map(|query| {
+        if is_digest(query) {
+            return query.to_owned();
+        }
+        let digest = blake3::hash(query.as_bytes()).to_hex();
+        format!("~{}", &digest[..DIGEST_DIGITS])
     });
     public.set_query(digest.as_deref());
     public.into()

@@ -16,12 +16,12 @@ pub(super) const PAGE: u64 = 4 << 10;
 /// The length of a block, and its alignment.
 pub(super) const BLOCK: u64 = 64 << 10;
 /// The longest block.
-const LONGEST: u64 = 1 << 20;
-/// Beyond this many bytes, all pages are dropped: they are not the metadata of one volume any more.
+const MAX_BLOCK: u64 = 1 << 20;
+/// If there are more bytes than this, all pages are dropped: the metadata of one volume has fewer.
 pub(super) const MAX_BYTES: u64 = 128 << 20;
 
 /// Pages in order, and notes by their keys.
-pub(super) type Saved = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
+pub(super) type SavedMetadata = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
 
 /// The pages of one object, by number.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ struct BlockState {
 }
 
 impl MetadataBlocks {
-    /// Copies what is known from `position` on, and returns how much that is.
+    /// Copies the known bytes from `position` up to the first gap, and returns their number.
     pub fn copy(&self, into: &mut [u8], position: u64) -> usize {
         let state = self.0.lock();
         let mut done = 0;
@@ -47,12 +47,11 @@ impl MetadataBlocks {
             let Some(page) = state.pages.get(&(at / PAGE)) else {
                 break;
             };
-            let Some(bytes) = page
-                .get((at % PAGE) as usize..)
-                .filter(|bytes| !bytes.is_empty())
-            else {
+            // The object's last page may end before the position.
+            let bytes = page.get((at % PAGE) as usize..).unwrap_or_default();
+            if bytes.is_empty() {
                 break;
-            };
+            }
             let more = bytes.len().min(into.len() - done);
             into[done..done + more].copy_from_slice(&bytes[..more]);
             done += more;
@@ -63,12 +62,15 @@ impl MetadataBlocks {
     /// The block to fetch for a missing range of an object of `length` bytes.
     pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
         let mut state = self.0.lock();
-        let (end, size) = state.last;
-        let (start, size) = match missing.start / PAGE * PAGE {
-            start if start == end => (start, (2 * size).min(LONGEST)),
-            start => (start / BLOCK * BLOCK, BLOCK),
+        let (last_end, last_size) = state.last;
+        let first_page = missing.start / PAGE * PAGE;
+        let (start, size) = if first_page == last_end {
+            (first_page, (2 * last_size).min(MAX_BLOCK))
+        } else {
+            (first_page / BLOCK * BLOCK, BLOCK)
         };
-        // What is known is not fetched again.
+        // Known pages are not fetched again: the block begins after the last one before the range,
+        // and ends before the first one after it.
         let start = (start / PAGE..missing.start / PAGE)
             .rev()
             .find(|page| state.pages.contains_key(page))
@@ -124,7 +126,7 @@ impl MetadataBlocks {
     }
 
     /// All pages and notes, if there are new ones since the last call.
-    pub fn unsaved(&self) -> Option<Saved> {
+    pub fn unsaved(&self) -> Option<SavedMetadata> {
         let mut state = self.0.lock();
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
@@ -138,8 +140,8 @@ impl MetadataBlocks {
         Some((pages, state.notes.clone()))
     }
 
-    /// Records that what is known is saved.
-    pub fn are_saved(&self) {
+    /// Records that all pages and notes are saved.
+    pub fn mark_saved(&self) {
         self.0.lock().is_unsaved = false;
     }
 }

@@ -17,7 +17,7 @@ pub(super) type BucketClient = Arc<dyn ObjectStore>;
 /// Makes a client with the current credentials.
 type MakeClient = fn(&Address) -> Result<CredentialedClient, StoreError>;
 
-/// A client, and what it was made from.
+/// A client, and a digest of the credentials that it uses.
 #[derive(Debug)]
 pub(super) struct CredentialedClient {
     pub client: BucketClient,
@@ -31,24 +31,23 @@ pub(super) struct Bucket {
     /// The address of any object in the bucket.
     address: Address,
     make: MakeClient,
-    made: Mutex<CredentialedClient>,
-    /// When refused credentials were last read again. Locked meanwhile.
+    current: Mutex<CredentialedClient>,
+    /// When refused credentials were last read again. The lock is held while they are read.
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Bucket {
     pub fn open(address: &Address, make: MakeClient) -> Result<Self, StoreError> {
-        let made = Mutex::new(make(address)?);
         Ok(Self {
             address: address.clone(),
             make,
-            made,
+            current: Mutex::new(make(address)?),
             renewed: tokio::sync::Mutex::default(),
         })
     }
 
     pub fn client(&self) -> BucketClient {
-        Arc::clone(&self.made.lock().client)
+        Arc::clone(&self.current.lock().client)
     }
 
     /// A client to try after `refused` was refused, with other credentials. `None` if they are as
@@ -66,17 +65,19 @@ impl Bucket {
                 );
             }
         }
-        Some(self.client()).filter(|client| !Arc::ptr_eq(client, refused))
+        let client = self.client();
+        (!Arc::ptr_eq(&client, refused)).then_some(client)
     }
 
-    /// Reads the credentials again, and makes a client of them; blocks. Unless it `is_told` to, it
-    /// keeps one with equal credentials, and its connections.
-    pub fn renew(&self, is_told: bool) {
+    /// Reads the credentials again, and makes a client with them; blocks. If they are the same, the
+    /// present client stays with its connections, unless `is_forced`.
+    pub fn renew(&self, is_forced: bool) {
         match (self.make)(&self.address) {
             Ok(new) => {
-                let mut made = self.made.lock();
-                if is_told || new.credentials.is_none() || new.credentials != made.credentials {
-                    *made = new;
+                let mut current = self.current.lock();
+                let is_same = new.credentials.is_some() && new.credentials == current.credentials;
+                if is_forced || !is_same {
+                    *current = new;
                 }
             }
             Err(error) => {
@@ -112,7 +113,7 @@ mod tests {
         let client = bucket.client();
         assert!(bucket.instead_of(&client).await.is_none());
         assert!(Arc::ptr_eq(&bucket.client(), &client));
-        bucket.made.lock().credentials = Some(blake3::hash(b"an older key"));
+        bucket.current.lock().credentials = Some(blake3::hash(b"an older key"));
         bucket.renew(false);
         assert!(bucket.instead_of(&client).await.is_some());
         let client = bucket.client();

@@ -15,7 +15,7 @@ use voltile_base::flow::interest::Interest;
 use voltile_base::flow::stalls::waiting_for_store;
 use voltile_base::tile::TileKey;
 
-use super::context::{Arriving, ChunkCache, land};
+use super::context::{ChunkCache, ChunkFlight, land};
 use super::error::StoreError;
 use super::merge::merged;
 use super::object::Object;
@@ -34,7 +34,7 @@ impl Gathering {
         Self(Vec::new())
     }
 
-    /// Also waits for what another one waits for.
+    /// Also waits for the ranges of another gathering.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -94,7 +94,7 @@ impl Object {
         match self.shared().stored.lookup(&(self.number, range.clone())) {
             Lookup::Ready(bytes) => Ok(bytes),
             Lookup::Wait(waiter) => match waiting_for_store(|| waiter.wait_blocking()) {
-                // Whoever asked for it before has given up.
+                // The request that led has been given up.
                 Err(StoreError::Abandoned(_)) => self.fetch(range),
                 arrived => arrived,
             },
@@ -120,7 +120,7 @@ impl Object {
 
 /// Starts requests for ranges, which are merged if they lie close together. Ranges that came with
 /// the metadata are handed out at once.
-fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<(), StoreError> {
+fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, ChunkFlight)>) -> Result<(), StoreError> {
     let mut ranges = Vec::new();
     let mut unknown = Vec::new();
     for (range, flight) in flights {
@@ -138,18 +138,19 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<
             .iter()
             .filter_map(|at| unknown[*at].take())
             .collect();
-        // The task ends by itself.
-        drop(object.shared().threads.spawn(fetch_parts(
-            Arc::clone(object),
-            request.range,
-            parts,
-        ))?);
+        let fetching = fetch_parts(Arc::clone(object), request.range, parts);
+        // The handle is not needed: the task ends by itself.
+        let _handle = object.shared().threads.spawn(fetching)?;
     }
     Ok(())
 }
 
 /// Makes one request, and hands its parts to the readers that wait for them; ends when none does.
-async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
+async fn fetch_parts(
+    object: Arc<Object>,
+    range: Range<u64>,
+    parts: Vec<(Range<u64>, ChunkFlight)>,
+) {
     let mut parts = fetch_kept(&object, parts).await;
     if parts.is_empty() {
         return;
@@ -171,18 +172,10 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
         }
     };
     for (part, flight) in parts {
-        let bytes = answer.as_ref().map_err(Clone::clone).and_then(|bytes| {
-            let start = part.start - range.start;
-            let end = part.end - range.start;
-            if end > bytes.len() as u64 {
-                return Err(StoreError::invalid(
-                    "the object ends before the bytes that are wanted",
-                ));
-            }
-            // A copy, so that the gaps between the parts are not kept with them.
-            let bytes = &bytes[start as usize..end as usize];
-            Ok(Bytes::copy_from_slice(bytes))
-        });
+        let bytes = match &answer {
+            Ok(bytes) => cut_out(bytes, &range, &part),
+            Err(error) => Err(error.clone()),
+        };
         if let Ok(bytes) = &bytes {
             keep(&object, &part, bytes);
         }
@@ -190,9 +183,22 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
     }
 }
 
+/// A copy of the bytes of a part from those of a range: with a slice, the gaps between the parts
+/// would be kept, too.
+fn cut_out(bytes: &Bytes, range: &Range<u64>, part: &Range<u64>) -> Result<Bytes, StoreError> {
+    let start = (part.start - range.start) as usize;
+    let end = (part.end - range.start) as usize;
+    match bytes.get(start..end) {
+        Some(bytes) => Ok(Bytes::copy_from_slice(bytes)),
+        None => Err(StoreError::invalid(
+            "the object ends before the bytes that are wanted",
+        )),
+    }
+}
+
 /// Returns [`GRACE`] after the waiters of all parts have left. Somebody may have joined again: see
-/// [`Arriving::unwanted`].
-async fn unwanted(parts: &[(Range<u64>, Arriving)]) {
+/// [`ChunkFlight::unwanted`].
+async fn unwanted(parts: &[(Range<u64>, ChunkFlight)]) {
     for (_, flight) in parts {
         flight.unwanted().await;
     }
@@ -212,8 +218,8 @@ fn key(object: &Object, range: &Range<u64>) -> TileKey {
 /// Hands out the ranges that are kept on the disk, and returns the ranges that are not.
 async fn fetch_kept(
     object: &Arc<Object>,
-    parts: Vec<(Range<u64>, Arriving)>,
-) -> Vec<(Range<u64>, Arriving)> {
+    parts: Vec<(Range<u64>, ChunkFlight)>,
+) -> Vec<(Range<u64>, ChunkFlight)> {
     let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
         return parts;
     };
@@ -223,12 +229,12 @@ async fn fetch_kept(
     task.await.unwrap_or_default()
 }
 
-/// As [`fetch_kept`]; blocks.
+/// Does the work of [`fetch_kept`]; blocks.
 fn read_kept(
     kept: &dyn ChunkCache,
     object: &Object,
-    parts: Vec<(Range<u64>, Arriving)>,
-) -> Vec<(Range<u64>, Arriving)> {
+    parts: Vec<(Range<u64>, ChunkFlight)>,
+) -> Vec<(Range<u64>, ChunkFlight)> {
     let mut missing = Vec::new();
     for (range, flight) in parts {
         let found = kept.get(object.address().name(), &key(object, &range));
@@ -261,8 +267,9 @@ fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
     let bytes = bytes.clone();
     drop(tokio::task::spawn_blocking(move || {
         let _room = room;
-        let put = kept.put(object.address().name(), &key, &bytes);
-        put.inspect_err(|problem| object.shared().note_unkept(problem))
+        if let Err(problem) = kept.put(object.address().name(), &key, &bytes) {
+            object.shared().note_unkept(&problem);
+        }
     }));
 }
 

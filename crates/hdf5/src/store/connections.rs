@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use super::bucket::Bucket;
 use super::cloud::{self, Cloud};
 use super::error::StoreError;
-use super::relay::{Relay, Relayed};
+use super::relay::{Relay, RelayedObject};
 use super::transport::Transport;
-use super::web::{Clients, Web};
+use super::web::{WebClients, WebObject};
 use crate::store::address::{Address, Scheme};
 
 /// The clients, each made when the first object needs it.
@@ -19,7 +19,7 @@ use crate::store::address::{Address, Scheme};
 pub(super) struct StoreClients {
     /// Set if all objects are read through another process.
     relay: Option<Arc<Relay>>,
-    web: OnceLock<Result<Arc<Clients>, StoreError>>,
+    web: OnceLock<Result<Arc<WebClients>, StoreError>>,
     buckets: Mutex<HashMap<(Scheme, String), Arc<Bucket>>>,
 }
 
@@ -35,13 +35,13 @@ impl StoreClients {
     /// The transport that fetches ranges of the object at an address.
     pub fn transport(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
         if let Some(relay) = &self.relay {
-            return Ok(Arc::new(Relayed {
+            return Ok(Arc::new(RelayedObject {
                 relay: Arc::clone(relay),
                 address: address.clone(),
             }));
         }
         match address.scheme() {
-            Scheme::Web => Ok(Arc::new(Web {
+            Scheme::Web => Ok(Arc::new(WebObject {
                 address: address.clone(),
                 clients: self.web()?,
             })),
@@ -52,10 +52,10 @@ impl StoreClients {
         }
     }
 
-    fn web(&self) -> Result<Arc<Clients>, StoreError> {
+    fn web(&self) -> Result<Arc<WebClients>, StoreError> {
         let clients = self.web.get_or_init(|| {
             install_cryptography();
-            Clients::new().map(Arc::new)
+            WebClients::new().map(Arc::new)
         });
         clients.clone()
     }

@@ -17,10 +17,12 @@ use super::error::StoreError;
 use super::threads::Threads;
 
 /// The number of an object, and a range of its bytes.
-pub(super) type Key = (u64, Range<u64>);
-pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
+pub(super) type RangeKey = (u64, Range<u64>);
+/// A stored chunk on its way.
+pub(super) type ChunkFlight = Flight<RangeKey, Bytes, StoreError>;
 
-/// Keeps bytes by key; `name` is the object's name, for people. Every method may block.
+/// A cache of stored chunks by key; `name` is the object's name, for people. Every method may
+/// block.
 pub trait ChunkCache: Send + Sync {
     /// The bytes of a key, complete and exactly as kept; `None` if there are none.
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String>;
@@ -29,6 +31,7 @@ pub trait ChunkCache: Send + Sync {
     fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String>;
 }
 
+/// The context that all objects of a store share.
 pub(super) struct StoreContext {
     pub threads: Threads,
     pub metrics: StoreMetrics,
@@ -41,7 +44,7 @@ pub(super) struct StoreContext {
     /// A permit for each byte that may still wait to be written there.
     pub unwritten: Arc<Semaphore>,
     /// Stored chunks on their way, and the chunks that arrived last.
-    pub stored: Cache<Key, Bytes, StoreError>,
+    pub stored: Cache<RangeKey, Bytes, StoreError>,
 }
 
 impl fmt::Debug for StoreContext {
@@ -59,7 +62,8 @@ impl StoreContext {
     }
 }
 
-pub(super) fn land(flight: Arriving, bytes: Result<Bytes, StoreError>) {
+/// Ends a flight with the bytes, whose weight is their length.
+pub(super) fn land(flight: ChunkFlight, bytes: Result<Bytes, StoreError>) {
     flight.land(bytes.map(|bytes| {
         let weight = bytes.len();
         (bytes, weight)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt, PutPayload};
-use voltile_base::flow::breaker::{Breaker, Rule};
+use voltile_base::flow::breaker::{Breaker, BreakerRule};
 
 use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
@@ -23,7 +23,7 @@ use crate::store::address::Address;
 
 /// After this many failures in a row, a store gets only one operation after each pause, until it
 /// succeeds.
-const RULE: Rule = Rule {
+const RULE: BreakerRule = BreakerRule {
     failures: 3,
     first_pause: Duration::from_secs(1),
     longest_pause: Duration::from_secs(15),
@@ -137,15 +137,13 @@ impl Folder {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let put = async move {
-            bucket
-                .put(&path, PutPayload::from(bytes))
-                .await
-                .map(drop)
-                .map_err(|error| match failure(error) {
-                    // Nothing else may be missing when an object is written.
-                    StoreError::Missing => StoreError::invalid("there is no such bucket"),
-                    other => other,
-                })
+            let written = bucket.put(&path, PutPayload::from(bytes)).await;
+            match written.map_err(failure) {
+                Ok(_) => Ok(()),
+                // Nothing but the bucket can be missing when an object is written.
+                Err(StoreError::Missing) => Err(StoreError::invalid("there is no such bucket")),
+                Err(error) => Err(error),
+            }
         };
         self.ask(&self.writes, within, put).map(drop)
     }

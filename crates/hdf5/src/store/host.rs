@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use voltile_base::flow::breaker::{Breaker, Rule};
+use voltile_base::flow::breaker::{Breaker, BreakerRule};
 use voltile_base::metrics::StoreMetrics;
 
 use super::error::StoreError;
@@ -36,7 +36,7 @@ const UNIT: f64 = (256 << 10) as f64;
 
 /// A server whose recent failures outnumber its recent successes by `failures` is considered down:
 /// it gets only one request after each pause.
-const RULE: Rule = Rule {
+const RULE: BreakerRule = BreakerRule {
     failures: 8,
     first_pause: Duration::from_secs(1),
     longest_pause: Duration::from_secs(15),

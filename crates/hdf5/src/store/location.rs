@@ -48,7 +48,7 @@ impl Location {
         }
     }
 
-    /// The same, but nothing in it is encoded.
+    /// The path, or the address without query and password in which nothing is encoded.
     pub fn named(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),

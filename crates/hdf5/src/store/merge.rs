@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::transport::MAX_AT_ONCE;
 
-/// A gap up to this length is read along: it takes less time than another request would.
+/// A gap up to this length is read, too: that takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;
 /// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by
 /// side.
-const LONGEST: u64 = 4 << 20;
-/// The share of a request that may be gaps: one eighth, so that little is read in vain.
-const WASTE: u64 = 8;
+const MAX_MERGED: u64 = 4 << 20;
+/// At most one byte in this many of a request may lie in gaps, so that little is read in vain.
+const WASTE_DIVISOR: u64 = 8;
 
 /// A request, and the indices of the ranges that it covers.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,9 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<MergedRequest> {
             let end = last.range.end.max(next.end);
             let length = end - last.range.start;
             let is_within = next.end <= last.range.end;
-            if is_within || gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
+            let is_worth_while =
+                gap <= GAP && length <= MAX_MERGED && (wasted + gap) * WASTE_DIVISOR <= length;
+            if is_within || is_worth_while {
                 wasted += gap;
                 last.range.end = end;
                 last.parts.push(at);
@@ -122,10 +124,13 @@ mod tests {
 
     #[test]
     fn long_ranges_are_not_merged() {
-        assert_eq!(requests(&[0..LONGEST, LONGEST..LONGEST + 1]).len(), 2);
         assert_eq!(
-            requests(&[0..2 * LONGEST, 10..20]),
-            vec![0..2 * LONGEST; 1],
+            requests(&[0..MAX_MERGED, MAX_MERGED..MAX_MERGED + 1]).len(),
+            2
+        );
+        assert_eq!(
+            requests(&[0..2 * MAX_MERGED, 10..20]),
+            vec![0..2 * MAX_MERGED; 1],
             "a range within another"
         );
     }

@@ -112,12 +112,12 @@ impl Relay {
 
 /// An object that is read through the relay.
 #[derive(Debug)]
-pub(super) struct Relayed {
+pub(super) struct RelayedObject {
     pub relay: Arc<Relay>,
     pub address: Address,
 }
 
-impl Transport for Relayed {
+impl Transport for RelayedObject {
     fn get<'a>(
         &'a self,
         range: Range<u64>,

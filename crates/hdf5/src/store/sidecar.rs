@@ -1,9 +1,9 @@
 //! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one
 //! request.
 //!
-//! One file for each address: a line of JSON, the pages that it lists one after another, and before
-//! both a digest of all that follows. A file that is damaged, too long, or of another version of
-//! the object is not used; the next one replaces it.
+//! Each address has one file: a digest of the rest, a line of JSON, and the pages that the line
+//! lists, one after another. A file that is damaged, too long, or of another version of the object
+//! is not used, and is replaced.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,22 +13,23 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{MAX_BYTES, MetadataBlocks, PAGE, Saved};
+use super::blocks::{MAX_BYTES, MetadataBlocks, PAGE, SavedMetadata};
 use super::version::Version;
 use super::whole_file;
 
 const DIGEST: usize = blake3::OUT_LEN;
 /// The folder of metadata files within the cache directory.
 const FOLDER: &str = "objects";
-/// The most bytes of the line of JSON.
-const LONGEST_HEAD: usize = 16 << 20;
+/// The maximum length of the line of JSON, in bytes.
+const MAX_HEAD: usize = 16 << 20;
 /// Longer files are not read.
-const LONGEST: u64 = MAX_BYTES + LONGEST_HEAD as u64;
+const MAX_LENGTH: u64 = MAX_BYTES + MAX_HEAD as u64;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SidecarHead {
     address: String,
     version: Version,
+    /// The length of a page.
     page: u64,
     /// The number of each page, and its length.
     pages: Vec<(u64, usize)>,
@@ -57,7 +58,7 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Meta
             for (key, text) in head.notes {
                 blocks.note(&key, text);
             }
-            blocks.are_saved();
+            blocks.mark_saved();
         }
         Some(_) => {}
         None => tracing::warn!("{} is damaged and is not used", path.display()),
@@ -67,7 +68,7 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Meta
 fn read(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    if length > LONGEST {
+    if length > MAX_LENGTH {
         return Err(io::Error::other("it is too long, and is replaced"));
     }
     let mut bytes = Vec::with_capacity(length as usize);
@@ -82,16 +83,18 @@ fn parsed(kept: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
     if blake3::hash(&rest).as_bytes() != digest {
         return None;
     }
-    let end = memchr::memchr(b'\n', &rest[..rest.len().min(LONGEST_HEAD)])?;
-    let head: SidecarHead = serde_json::from_slice(&rest[..end])
-        .ok()
-        .filter(|head: &SidecarHead| head.page == PAGE)?;
+    let end = memchr::memchr(b'\n', &rest[..rest.len().min(MAX_HEAD)])?;
+    let head: SidecarHead = serde_json::from_slice(&rest[..end]).ok()?;
+    if head.page != PAGE {
+        return None;
+    }
     let mut at = end + 1;
     let mut pages = Vec::with_capacity(head.pages.len());
     for (number, length) in &head.pages {
-        let end = at
-            .checked_add(*length)
-            .filter(|end| *end <= rest.len() && *length as u64 <= PAGE)?;
+        let end = at.checked_add(*length)?;
+        if end > rest.len() || *length as u64 > PAGE {
+            return None;
+        }
         pages.push((number.checked_mul(PAGE)?, rest.slice(at..end)));
         at = end;
     }
@@ -99,21 +102,18 @@ fn parsed(kept: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
 }
 
 /// Keeps the pages and notes of an object.
-pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes): Saved) {
-    let listed = pages
-        .iter()
-        .map(|(number, page)| (*number, page.len()))
-        .collect();
-    let address = address.to_owned();
-    let version = version.clone();
+pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes): SavedMetadata) {
     let head = SidecarHead {
-        address,
-        version,
+        address: address.to_owned(),
+        version: version.clone(),
         page: PAGE,
-        pages: listed,
+        pages: pages
+            .iter()
+            .map(|(number, page)| (*number, page.len()))
+            .collect(),
         notes,
     };
-    if let Err(error) = written(cache, &head, &pages) {
+    if let Err(error) = write(cache, &head, &pages) {
         let path = path(cache, &head.address);
         tracing::warn!(
             "{} cannot be written, so that the next start takes longer: {error}",
@@ -122,7 +122,7 @@ pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes
     }
 }
 
-fn written(cache: &Path, head: &SidecarHead, pages: &[(u64, Bytes)]) -> io::Result<()> {
+fn write(cache: &Path, head: &SidecarHead, pages: &[(u64, Bytes)]) -> io::Result<()> {
     let path = path(cache, &head.address);
     let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');

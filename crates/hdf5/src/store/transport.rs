@@ -10,15 +10,17 @@ use futures_util::future::BoxFuture;
 use super::error::StoreError;
 use super::version::Version;
 
-/// Room made for a body before it arrives; longer ones make more as they do.
+/// The maximum memory that is reserved for a body before it arrives; a longer body takes more as it
+/// arrives.
 pub(super) const ROOM: u64 = 4 << 20;
 /// How long a connection may take to be made.
 pub(super) const CONNECTING: Duration = Duration::from_secs(5);
 /// How long an answer, or its next bytes, may take.
 pub(super) const WAITING: Duration = Duration::from_secs(15);
-/// After which time a failed request is worth repeating, unless the store says otherwise.
+/// The time after which a failed request is worth repeating, unless the store says otherwise.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// The most requests to one server that are in flight at once: enough for all chunks of a tile.
+/// The maximum number of requests to one server that are in flight at once: enough for all chunks
+/// of a tile.
 pub(super) const MAX_AT_ONCE: usize = 64;
 
 /// No object is larger: positions in it are computed without regard to overflow.

@@ -26,23 +26,23 @@ use super::error::StoreError;
 use super::transport::{CONNECTING, RETRY, ROOM, RangeBytes, Transport, WAITING, checked};
 use super::version::Version;
 use crate::store::address::Address;
-use reach::{OnlyPublic, Private, Reach};
+use reach::{OnlyPublic, PrivateName, Reach};
 
 const USER_AGENT: &str = concat!("voltile/", env!("CARGO_PKG_VERSION"));
 
-/// The most redirects that are followed.
-const REDIRECTS: usize = 5;
+/// The maximum number of redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
 
 /// An object on a web server.
 #[derive(Debug)]
-pub(super) struct Web {
+pub(super) struct WebObject {
     pub address: Address,
-    pub clients: Arc<Clients>,
+    pub clients: Arc<WebClients>,
 }
 
-/// The clients that make requests. Neither follows redirects: [`Web::answer`] does.
+/// The clients that make requests. Neither of them follows redirects: [`WebObject::answer`] does.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(super) struct WebClients {
     /// To any server.
     any: Client,
     /// To servers at public addresses; it cannot find any other server.
@@ -53,7 +53,7 @@ pub(super) struct Clients {
     unknown: String,
 }
 
-impl Clients {
+impl WebClients {
     pub fn new() -> Result<Self, StoreError> {
         let public = Self::builder().dns_resolver(OnlyPublic).build();
         let public = public.map_err(|error| no_client(&error))?;
@@ -77,23 +77,23 @@ impl Clients {
     }
 }
 
-impl Web {
+impl WebObject {
     /// The answer to a request for a range, after redirects.
     async fn answer(
         &self,
         range: &Range<u64>,
         expected: Option<&Version>,
     ) -> Result<Response, StoreError> {
-        let Clients {
+        let WebClients {
             any, public, reach, ..
         } = &*self.clients;
         let given = self.address.full();
         let mut url = given.clone();
-        // Whether every server so far is the one that was given, and whether every one is at a
-        // private address.
+        // Whether each server so far is the one that was given.
         let mut is_home = true;
+        // Whether each server so far is at a private address.
         let mut is_inside = true;
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let client = if is_inside || reach.is_through_proxy(&url) {
                 any
             } else {
@@ -108,8 +108,10 @@ impl Web {
                 request = request.header(IF_MATCH, etag);
             }
             let response = request.send().await.map_err(unavailable)?;
-            let location = header(response.headers(), LOCATION);
-            let Some(location) = location.filter(|_| redirects(response.status())) else {
+            if !redirects(response.status()) {
+                return Ok(response);
+            }
+            let Some(location) = header(response.headers(), LOCATION) else {
                 return Ok(response);
             };
             is_inside &= reach.is_private(&url, response.remote_addr());
@@ -128,6 +130,7 @@ impl Web {
         Err(not_followed("it redirects too often"))
     }
 
+    /// The bytes in a range.
     async fn part(
         &self,
         range: Range<u64>,
@@ -173,7 +176,7 @@ impl Web {
     }
 }
 
-impl Transport for Web {
+impl Transport for WebObject {
     fn get<'a>(
         &'a self,
         range: Range<u64>,
@@ -188,8 +191,8 @@ fn redirects(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where a redirect leads, if it may be followed there. `is_inside`: from servers at private
-/// addresses only.
+/// The address to which a redirect leads, if it may be followed there. `is_inside` says that all
+/// servers so far are at private addresses.
 fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static str> {
     let to = from
         .join(location)
@@ -244,10 +247,10 @@ fn total(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
 
 /// The length of an object that was sent whole, if it lies in the range.
 fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
-    let length = response
-        .content_length()
-        .filter(|length| range.start == 0 && *length <= range.end);
-    length.ok_or(StoreError::NoRanges)
+    match response.content_length() {
+        Some(length) if range.start == 0 && length <= range.end => Ok(length),
+        _ => Err(StoreError::NoRanges),
+    }
 }
 
 /// The body; reading stops at the first byte beyond `wanted`.
@@ -273,14 +276,15 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
     let causes = std::iter::successors(error.source(), |error| (*error).source());
-    if causes.clone().any(<dyn Error>::is::<Private>) {
+    if causes.clone().any(<dyn Error>::is::<PrivateName>) {
         return not_followed(reach::TO_PRIVATE);
     }
-    let deepest = causes.last().map(ToString::to_string);
-    let problem = match deepest {
-        _ if error.is_timeout() => "it does not answer in time".to_owned(),
-        Some(deepest) => format!("{error} ({deepest})"),
-        None => error.to_string(),
+    let problem = if error.is_timeout() {
+        "it does not answer in time".to_owned()
+    } else if let Some(deepest) = causes.last() {
+        format!("{error} ({deepest})")
+    } else {
+        error.to_string()
     };
     StoreError::Unavailable {
         problem,

@@ -1,8 +1,8 @@
-//! Which addresses are private: of this machine, its network, or nobody. A redirect leads from no
-//! public address to one.
+//! Tells which addresses are private: addresses of this machine, of its network, or of nobody. No
+//! redirect leads from a public address to a private one.
 //!
-//! Names are judged when a connection is made, by what they resolve to then. A proxy resolves names
-//! itself and decides what it reaches: of an address that is reached through one, only a literal is
+//! Names are judged when a connection is made, by the addresses to which they resolve then. A proxy
+//! resolves names itself and decides what it reaches: behind a proxy, only literal addresses are
 //! judged here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,7 @@ pub(super) const TO_PRIVATE: &str = "it redirects from a public address to a pri
 /// A name of private addresses only.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("its name stands for private addresses only")]
-pub(super) struct Private;
+pub(super) struct PrivateName;
 
 /// Resolves names to their public addresses.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Resolve for OnlyPublic {
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             found.retain(|address| !is_private(address.ip()));
             if found.is_empty() {
-                return Err(Private.into());
+                return Err(PrivateName.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })
@@ -74,14 +74,14 @@ fn is_private(address: IpAddr) -> bool {
         IpAddr::V4(address) => is_private_v4(address),
         IpAddr::V6(address) => match embedded(address) {
             Some(address) => is_private_v4(address),
-            // What is allocated on the internet.
+            // Only 2000::/3 is allocated on the internet.
             None => address.segments()[0] & 0xe000 != 0x2000,
         },
     }
 }
 
-/// As IANA's registry of special-purpose addresses (RFC 6890) says, but for examples in
-/// documentation.
+/// Follows IANA's registry of special-purpose addresses (RFC 6890), except for addresses that are
+/// examples in documentation.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     match (a, b) {
@@ -175,6 +175,6 @@ mod tests {
             .await
             .err()
             .unwrap();
-        assert!(error.is::<Private>(), "{error}");
+        assert!(error.is::<PrivateName>(), "{error}");
     }
 }
