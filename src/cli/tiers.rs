@@ -24,7 +24,7 @@ pub(super) fn open(
     let mut tiers = Vec::new();
     if let Some(path) = cache_directory(settings) {
         match Directory::make(path) {
-            Err(error) if error.is_misnamed() => {
+            Err(error) if error.is_unsuitable() => {
                 return Err(Failure::Usage(format!("cache.directory: {error}")));
             }
             Err(error) => {
@@ -54,7 +54,7 @@ pub(super) fn cache_directory(settings: &Settings) -> Option<&Path> {
 
 /// The failure of a command that does nothing without the directory.
 pub(super) fn unusable(error: TierError) -> Failure {
-    if error.is_misnamed() {
+    if error.is_unsuitable() {
         Failure::Usage(error.to_string())
     } else {
         Failure::Work(error.into())

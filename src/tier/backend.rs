@@ -44,7 +44,8 @@ impl Backend {
 pub trait TileTier: Send + Sync {
     /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
     ///
-    /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later ones `None`.
+    /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later calls
+    /// `None`.
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError>;
 
     /// Stores the PNG of a tile, replacing an existing one atomically.

@@ -21,9 +21,9 @@ use super::eviction::{Budget, Evictor};
 use super::folder::{EntryKind, TokenFolder, unless_missing};
 use super::{TierError, TileTier, marker};
 
-/// The modification time of a tile that is read is updated if it is older than this.
-const USED_LATELY: Duration = Duration::from_secs(60);
-/// Attempts to write a tile whose folder another process keeps removing.
+/// When a tile is read, the modification time of its file is updated if it is older than this.
+const UPDATE_AFTER: Duration = Duration::from_secs(60);
+/// The maximum number of attempts to write a tile whose folder another process keeps removing.
 const MAX_TRIES: usize = 5;
 
 /// Tiles in a directory. It grows without limit unless it is [kept to a
@@ -46,7 +46,7 @@ impl Directory {
         Self::of(EntryKind::Tile, path)
     }
 
-    /// Blocks of objects in a directory, instead of tiles.
+    /// The blocks of objects in a directory.
     pub fn blocks(path: &Path) -> Self {
         Self::of(EntryKind::Block, path)
     }
@@ -71,8 +71,8 @@ impl Directory {
     }
 
     /// Limits the disk space to `limit` bytes: starts a thread that evicts the least recently used
-    /// tiles, unless another process does. It first counts the existing ones, which may take a
-    /// while.
+    /// tiles, unless another process does. The thread first counts the existing tiles, which may
+    /// take a while.
     pub fn with_budget(mut self, limit: u64, metrics: &Metrics) -> io::Result<Self> {
         let evictor = Evictor::new(self.path.clone(), self.kind, limit, metrics);
         self.budget = Some(evictor.start()?);
@@ -87,19 +87,18 @@ impl Directory {
 impl TileTier for Directory {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let path = self.file_of(token, key);
-        let opened = unless_missing(File::open(&path)).and_then(|file| {
-            let Some(file) = file else { return Ok(None) };
-            Ok(Some((read(&file, self.kind, key)?, file)))
-        });
-        let problem = match opened.map_err(|error| TierError::system(&path, "read", &error))? {
-            None => return Ok(None),
-            Some((Ok(png), file)) => {
+        let unreadable = |error| TierError::system(&path, "read", &error);
+        let Some(file) = unless_missing(File::open(&path)).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        let problem = match read(&file, self.kind, key).map_err(unreadable)? {
+            Ok(png) => {
                 mark_used(&file);
                 return Ok(Some(png));
             }
-            Some((Err(problem), _)) => problem,
+            Err(problem) => problem,
         };
-        // Removed, so that the tile is rendered again.
+        // The file is removed, so that the tile is rendered again.
         unless_missing(fs::remove_file(&path))
             .map_err(|error| TierError::system(&path, "removed, though it is damaged", &error))?;
         let place = path.display().to_string();
@@ -168,7 +167,7 @@ pub(super) fn read(
     let mut bytes = Vec::with_capacity(length as usize + 1);
     // One byte more, to detect a file that grows while it is read.
     file.take(length + 1).read_to_end(&mut bytes)?;
-    Ok(entry::opened(key, bytes))
+    Ok(entry::verified(key, bytes))
 }
 
 /// Updates the modification time of a file unless it is recent. If that fails, the tile is only
@@ -181,9 +180,9 @@ fn mark_used(file: &File) {
     let apart = now
         .duration_since(time)
         .unwrap_or_else(|ahead| ahead.duration());
-    if apart > USED_LATELY {
-        file.set_modified(now).unwrap_or_else(|error| {
-            tracing::trace!("modification time of a tile not set: {error}");
-        });
+    if apart > UPDATE_AFTER
+        && let Err(error) = file.set_modified(now)
+    {
+        tracing::trace!("modification time of a tile not set: {error}");
     }
 }

@@ -16,9 +16,10 @@ pub(super) const FORMAT: u32 = 1;
 
 /// The length of the trailer: magic, format, length of the PNG, key, checksum.
 pub(super) const TRAILER: usize = CHECKSUM + 16;
-/// The maximum length of a tile's file; longer ones are not read. RGB pixels with a filter byte per
-/// row, a quarter more in case the encoder expands them, and 64 KiB for other PNG chunks.
-pub(super) const LONGEST: u64 = {
+/// The maximum length of a tile's file; a longer file is not read. It is that of RGB pixels with a
+/// filter byte per row, a quarter more in case the encoder expands them, and 64 KiB for other PNG
+/// chunks.
+pub(super) const MAX_LENGTH: u64 = {
     let pixels = TILE * (3 * TILE + 1);
     (pixels + pixels / 4 + (64 << 10) + TRAILER) as u64
 };
@@ -28,6 +29,7 @@ const MAGIC: &[u8; 8] = b"\0voltile";
 /// (16).
 const CHECKSUM: usize = 8 + 4 + 8 + 16;
 
+/// The trailer of a tile.
 pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
     let mut trailer = [0; TRAILER];
     let (fields, checksum) = trailer.split_at_mut(CHECKSUM);
@@ -50,16 +52,15 @@ fn fields_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
         &length.to_le_bytes(),
         key.bytes(),
     ];
-    fields
-        .iter_mut()
-        .zip(parts.concat())
-        .for_each(|(to, from)| *to = from);
+    for (field, byte) in fields.iter_mut().zip(parts.concat()) {
+        *field = byte;
+    }
     fields
 }
 
-/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile;
-/// ignores the checksum.
-pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
+/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile, except
+/// for its checksum.
+pub(super) fn check_fields(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
     let png = length
         .checked_sub(TRAILER as u64)
         .filter(|png| *png > 0)
@@ -83,9 +84,9 @@ pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'sta
 }
 
 /// Verifies a complete file and returns its PNG.
-pub(super) fn opened(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
+pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
     let (png, end) = file.split_at(file.len().saturating_sub(TRAILER));
-    claims(key, end, file.len() as u64)?;
+    check_fields(key, end, file.len() as u64)?;
     if end != trailer(key, png) {
         return Err("its checksum is wrong");
     }
@@ -105,8 +106,8 @@ mod tests {
     fn a_tile_is_read_back_with_its_own_key_only() {
         let (key, other) = (TileKey::digest(&1), TileKey::digest(&2));
         let file = sealed(&key, b"png");
-        assert_eq!(opened(&key, file.clone()).unwrap(), "png");
-        assert_eq!(opened(&other, file), Err("it is another tile"));
+        assert_eq!(verified(&key, file.clone()).unwrap(), "png");
+        assert_eq!(verified(&other, file), Err("it is another tile"));
     }
 
     #[test]
@@ -116,13 +117,16 @@ mod tests {
         for at in 0..file.len() {
             let mut damaged = file.clone();
             damaged[at] ^= 4;
-            assert!(opened(&key, damaged).is_err(), "byte {at}");
+            assert!(verified(&key, damaged).is_err(), "byte {at}");
             assert!(
-                opened(&key, file[..at].to_vec()).is_err(),
+                verified(&key, file[..at].to_vec()).is_err(),
                 "cut off at {at}"
             );
-            assert!(opened(&key, [&file[..], &[0]].concat()).is_err());
+            assert!(verified(&key, [&file[..], &[0]].concat()).is_err());
         }
-        assert!(opened(&key, sealed(&key, b"")).is_err(), "no tile is empty");
+        assert!(
+            verified(&key, sealed(&key, b"")).is_err(),
+            "no tile is empty"
+        );
     }
 }

@@ -9,7 +9,7 @@ pub enum TierError {
     /// The configured path is unusable as a cache directory: it is no directory, belongs to another
     /// user, or holds foreign files or the files of a version with another format.
     #[error("{problem}")]
-    Misnamed {
+    Unsuitable {
         /// The fault and its cure.
         problem: String,
     },
@@ -101,7 +101,7 @@ impl TierError {
 
     /// Whether the configured path is unusable as a cache directory, rather than temporarily
     /// failing.
-    pub fn is_misnamed(&self) -> bool {
-        matches!(self, TierError::Misnamed { .. })
+    pub fn is_unsuitable(&self) -> bool {
+        matches!(self, TierError::Unsuitable { .. })
     }
 }

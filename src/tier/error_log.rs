@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{Backend, TierError};
 
-/// At most [`MAX_LINES`] lines per kind of error are logged in this time.
+/// The time in which at most [`MAX_LINES`] lines per kind of error are logged.
 const PERIOD: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 3;
 
@@ -16,14 +16,14 @@ const MAX_LINES: usize = 3;
 #[derive(Debug)]
 pub(super) struct ErrorLog {
     backend: Backend,
-    kinds: Mutex<HashMap<LoggedKind, Logged>>,
+    kinds: Mutex<HashMap<LoggedKind, LoggedErrors>>,
 }
 
 /// The variant of an error, and the attempted operation.
 type LoggedKind = (Discriminant<TierError>, &'static str);
 
 #[derive(Debug)]
-struct Logged {
+struct LoggedErrors {
     since: Instant,
     lines: usize,
     suppressed: usize,
@@ -69,13 +69,14 @@ impl ErrorLog {
     /// is suppressed too.
     fn admit(&self, kind: LoggedKind, now: Instant) -> Option<usize> {
         let mut kinds = self.kinds.lock();
-        let logged = kinds.entry(kind).or_insert(Logged {
+        let logged = kinds.entry(kind).or_insert(LoggedErrors {
             since: now,
             lines: 0,
             suppressed: 0,
         });
         if now.duration_since(logged.since) >= PERIOD {
-            (logged.since, logged.lines) = (now, 0);
+            logged.since = now;
+            logged.lines = 0;
         }
         if logged.lines == MAX_LINES {
             logged.suppressed += 1;

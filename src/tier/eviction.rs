@@ -33,20 +33,20 @@ const BLOCK: u64 = 4096;
 /// The maximum number of files that one walk through the directory evicts: it bounds memory.
 const MAX_EVICTED: usize = 1 << 18;
 /// The interval between counts, which are needed because of other processes.
-const RECOUNT: Duration = Duration::from_secs(60);
+const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 /// The pause after a count is at least this many times its duration.
 const PAUSE_FACTOR: u32 = 20;
 /// The pause after an eviction that could not remove enough.
-const STUCK: Duration = Duration::from_secs(30);
+const STUCK_PAUSE: Duration = Duration::from_secs(30);
 /// The longest time that a writer waits for an eviction.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Temporary files older than this are left over from killed processes.
-const LEFT_OVER: Duration = Duration::from_secs(3600);
+/// A temporary file older than this was left by a killed process.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 /// The clocks of machines that share a directory may differ by this much; a date further ahead is
 /// wrong.
-const AHEAD: Duration = Duration::from_secs(3600);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(3600);
 
-/// The disk space of a file of that length, in bytes.
+/// The disk space of a file of this length, in bytes.
 pub(super) fn on_disk(length: u64) -> u64 {
     length.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
@@ -66,9 +66,9 @@ pub(super) struct Budget {
 struct BudgetState {
     /// Whether this process counts and evicts.
     is_owner: bool,
-    /// A count was requested, and an eviction if the budget is exceeded.
+    /// Whether a count was requested, and an eviction if the budget is exceeded.
     is_requested: bool,
-    /// The last eviction could not remove enough.
+    /// Whether the last eviction could not remove enough.
     is_stuck: bool,
     is_closed: bool,
 }
@@ -87,10 +87,13 @@ impl Budget {
         self.used.get().max(0) as u64
     }
 
-    /// Whether there is room for a file of that length; may wait for an eviction.
+    /// Whether there is room for a file of this length; may wait for an eviction.
     pub fn has_room(&self, length: u64) -> bool {
-        if on_disk(length) > self.limit || self.fits(length) {
-            return on_disk(length) <= self.limit;
+        if on_disk(length) > self.limit {
+            return false;
+        }
+        if self.fits(length) {
+            return true;
         }
         self.request();
         let mut state = self.state.lock();
@@ -103,7 +106,7 @@ impl Budget {
         self.fits(length)
     }
 
-    /// Whether a file of that length exceeds the budget by at most an eighth.
+    /// Whether all files and another one of this length exceed the budget by at most an eighth.
     fn fits(&self, length: u64) -> bool {
         self.used() + on_disk(length) <= self.limit + self.limit / 8
     }
@@ -130,8 +133,9 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    /// Wakes the writers that wait, and waits for a request: until the pause is over at most, and
-    /// until then if the eviction is stuck. Returns whether the thread is to go on.
+    /// Wakes the writers that wait. Then waits until an eviction is requested or the pause is over;
+    /// if the eviction is stuck, always until the pause is over. Returns whether the thread is to
+    /// go on.
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
         let mut state = self.state.lock();
         state.is_stuck = is_stuck;
@@ -206,9 +210,9 @@ impl Evictor {
             let began = Instant::now();
             let is_done = self.work(&mut locked);
             let pause = if is_done {
-                RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
+                COUNT_INTERVAL.max(began.elapsed() * PAUSE_FACTOR)
             } else {
-                STUCK
+                STUCK_PAUSE
             };
             if !self.budget.wait(!is_done, pause) {
                 return;
@@ -216,10 +220,10 @@ impl Evictor {
         }
     }
 
-    /// Counts, and evicts if the budget is exceeded, if this process has the lock; returns false if
-    /// files that exceed the budget could not be removed.
+    /// If this process gets the lock, counts, and evicts if the budget is exceeded. Returns false
+    /// if too few files could be removed.
     fn work(&self, locked: &mut Option<File>) -> bool {
-        // Locked again each time: the file may have been removed, with the directory.
+        // The lock is taken anew each time: its file may have been removed with the directory.
         *locked = None;
         let mut is_owner = marker::ensure(&self.path).is_ok();
         if is_owner {
@@ -253,8 +257,8 @@ impl Evictor {
         }
     }
 
-    /// Counts, and removes the files used least recently until nine tenths of the budget are in
-    /// use, if it is exceeded. Returns false if some could not be removed.
+    /// Counts the files. If they exceed the budget, removes the files used least recently until
+    /// nine tenths of it are in use. Returns false if too few files could be removed.
     fn keep_to_budget(&self) -> bool {
         loop {
             let folders = match TokenFolder::all(&self.path, self.kind) {
@@ -289,8 +293,7 @@ impl Evictor {
         }
     }
 
-    /// Counts all files, and removes temporary files that are left over. Returns the files used
-    /// longest ago.
+    /// Counts all files, and removes abandoned temporary files. Returns the files used longest ago.
     fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<EvictionCandidate> {
         let before = self.budget.used.get();
         let now = SystemTime::now();
@@ -298,9 +301,9 @@ impl Evictor {
         let mut oldest = BinaryHeap::new();
         for (number, folder) in folders.iter().enumerate() {
             let visited = folder.visit(|file| {
-                let is_ahead = file.modified > now + AHEAD;
+                let is_ahead = file.modified > now + MAX_CLOCK_DIFFERENCE;
                 let Some(key) = file.key else {
-                    if is_ahead || file.modified + LEFT_OVER < now {
+                    if is_ahead || file.modified + ABANDONED_AFTER < now {
                         unless_missing(fs::remove_file(&file.path))?;
                     }
                     return Ok(());
@@ -326,12 +329,13 @@ impl Evictor {
                 self.note(&folder.path, "counted", &error);
             }
         }
-        // Files written meanwhile are added. A file that the walk found too counts twice until the
-        // next count.
+        // Files that were written during the walk were added to the gauge, and stay added. One that
+        // the walk found, too, counts twice until the next count.
         self.budget.used.inc_by(used as i64 - before);
         oldest
     }
 
+    /// Counts and logs an error.
     fn note(&self, path: &Path, doing: &'static str, error: &io::Error) {
         self.errors.inc();
         self.log.log(&TierError::system(path, doing, error));
@@ -428,7 +432,8 @@ mod tests {
     #[test]
     fn tiles_dated_in_the_future_are_evicted_first_and_kept_longer_once_they_are_read() {
         let (place, directory, evictor) = filled(60, 40 * 4096);
-        let future = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 24 * AHEAD.as_secs();
+        let future = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
+            + 24 * MAX_CLOCK_DIFFERENCE.as_secs();
         (40..60).for_each(|number| set_time(&path(&place, number), future));
         let unfinished = path(&place, 50).with_file_name(".voltile-unfinished");
         fs::write(&unfinished, "x").unwrap();

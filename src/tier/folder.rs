@@ -46,7 +46,7 @@ impl EntryKind {
     /// The maximum length of a file in bytes; longer files are neither written nor read.
     pub fn max_length(self) -> u64 {
         match self {
-            EntryKind::Tile => entry::LONGEST,
+            EntryKind::Tile => entry::MAX_LENGTH,
             EntryKind::Block => 64 << 20,
         }
     }
@@ -54,10 +54,10 @@ impl EntryKind {
 
 /// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
-/// The maximum length of a token used as folder name unchanged, and the length to which longer ones
-/// are truncated.
+/// The maximum length of a token that is not truncated in a folder name.
 const MAX_TOKEN: usize = 200;
-const KEPT: usize = 160;
+/// The length to which a longer token is truncated.
+const TRUNCATED_TOKEN: usize = 160;
 
 /// The folder of a token; it need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,8 +113,8 @@ impl TokenFolder {
         self.path.join(fan_name(key)).join(name)
     }
 
-    /// Creates the folder that a tile's file lies in. The cache directory itself is not created
-    /// anew: [`ErrorKind::NotFound`] if it was removed.
+    /// Creates the folder that a tile's file lies in. The cache directory itself is not created:
+    /// the error is [`ErrorKind::NotFound`] if it was removed.
     pub fn make(&self, key: &TileKey) -> io::Result<()> {
         let fan = self.path.join(fan_name(key));
         for folder in [self.path.parent(), Some(&*self.path), Some(&*fan)] {
@@ -155,23 +155,20 @@ impl TokenFolder {
         let fans = entries(&self.path)?;
         let folders = fans.iter().map(DirEntry::path).chain([self.path.clone()]);
         for folder in folders {
-            match unless_missing(fs::remove_dir(folder)) {
-                Err(error)
-                    if !matches!(
-                        error.kind(),
-                        ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory
-                    ) =>
-                {
-                    return Err(error);
+            if let Err(error) = fs::remove_dir(folder) {
+                match error.kind() {
+                    ErrorKind::NotFound
+                    | ErrorKind::DirectoryNotEmpty
+                    | ErrorKind::NotADirectory => {}
+                    _ => return Err(error),
                 }
-                _ => {}
             }
         }
         Ok(())
     }
 }
 
-/// Returns `None` if the file does not exist.
+/// Turns the error that a file does not exist into `None`.
 pub(super) fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -202,11 +199,12 @@ fn fan_name(key: &TileKey) -> String {
 
 fn folder_name(token: &Name) -> String {
     let text = token.as_str();
+    if text.len() > MAX_TOKEN {
+        let start = text.get(..TRUNCATED_TOKEN).unwrap_or_default();
+        let start = start.trim_start_matches('.');
+        return format!("{start}~{}", Fingerprint::digest(&text));
+    }
     match text.strip_prefix('.') {
-        _ if text.len() > MAX_TOKEN => {
-            let kept = text.get(..KEPT).unwrap_or_default().trim_start_matches('.');
-            format!("{kept}~{}", Fingerprint::digest(&text))
-        }
         Some(rest) => format!("{DOT}{rest}"),
         None => text.to_owned(),
     }

@@ -5,6 +5,7 @@
 //! written only while the marker is there: nothing is written below an empty mount point, nor to a
 //! directory that has taken the place of the cache.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -53,7 +54,7 @@ pub(super) fn ensure(path: &Path) -> Result<(), TierError> {
 }
 
 /// Whether the directory at a path is a cache: if not, it is missing, or may become one.
-/// [`TierError::Misnamed`] if it must not be used.
+/// [`TierError::Unsuitable`] if it must not be used.
 pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
     let shown = path.display();
     let about = match fs::metadata(path) {
@@ -62,61 +63,68 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
         Err(error) => return Err(unreadable(path, &error)),
     };
     if !about.is_dir() {
-        return misnamed(format!("{shown} is not a directory"));
+        return unsuitable(format!("{shown} is not a directory"));
     }
     let user = geteuid().as_raw();
     if about.uid() != user {
-        return misnamed(format!(
+        return unsuitable(format!(
             "{shown} belongs to another user (uid {}, and this program runs as uid {user}), who could change what is \
              served from it. Name a directory of your own, which is created if it is missing, or run voltile as that user",
             about.uid()
         ));
     }
     // Listed before the marker is read: another process writes the marker before anything else.
-    let names = fs::read_dir(path)
-        .and_then(|entries| {
-            entries
-                .map(|entry| Ok(entry?.file_name()))
-                .collect::<io::Result<Vec<_>>>()
-        })
-        .map_err(|error| unreadable(path, &error))?;
+    let names = names_in(path).map_err(|error| unreadable(path, &error))?;
     let foreign = format!(
         "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"
     );
     let text = match fs::read(path.join(MARKER)) {
         Ok(bytes) => String::from_utf8(bytes).unwrap_or_default(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let is_empty = names
-                .iter()
-                .all(|name| name.to_str().is_some_and(may_be_early));
-            return if is_empty {
-                Ok(false)
-            } else {
-                misnamed(foreign)
-            };
+            let mut names = names.iter();
+            if names.all(|name| name.to_str().is_some_and(may_be_early)) {
+                return Ok(false);
+            }
+            return unsuitable(foreign);
         }
         Err(error) => return Err(unreadable(path, &error)),
     };
-    let format = text
-        .lines()
-        .find_map(|line| line.strip_prefix(OURS))
-        .map(str::trim);
-    match format.filter(|_| text.starts_with(SIGNATURE)) {
-        None => misnamed(foreign),
-        Some(format) if format == FORMAT.to_string() => Ok(true),
-        Some(format) => misnamed(format!(
-            "{shown} is a cache of another version of voltile (format {format}; this version has format {FORMAT}). Remove \
-             it, or name another directory"
-        )),
+    let Some(format) = format_in(&text) else {
+        return unsuitable(foreign);
+    };
+    if format == FORMAT.to_string() {
+        return Ok(true);
     }
+    unsuitable(format!(
+        "{shown} is a cache of another version of voltile (format {format}; this version has format {FORMAT}). Remove it, \
+         or name another directory"
+    ))
+}
+
+/// The names of the entries of a directory.
+fn names_in(path: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(entry?.file_name());
+    }
+    Ok(names)
+}
+
+/// The format in the text of a marker; `None` if it is another program's.
+fn format_in(text: &str) -> Option<&str> {
+    if !text.starts_with(SIGNATURE) {
+        return None;
+    }
+    let format = text.lines().find_map(|line| line.strip_prefix(OURS))?;
+    Some(format.trim())
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> TierError {
     TierError::system(path, "read", error)
 }
 
-fn misnamed(problem: String) -> Result<bool, TierError> {
-    Err(TierError::Misnamed { problem })
+fn unsuitable(problem: String) -> Result<bool, TierError> {
+    Err(TierError::Unsuitable { problem })
 }
 
 /// Whether an entry of this name may be in a directory that is not a cache yet.
@@ -137,7 +145,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
             is_cache(&place.path().join(name)).map_err(|error| {
-                assert!(error.is_misnamed(), "{error}");
+                assert!(error.is_unsuitable(), "{error}");
                 error.to_string()
             })
         };

@@ -47,6 +47,7 @@ impl Objects {
         })
     }
 
+    /// Notes whether the store is left alone, and converts the error.
     fn noted<T>(&self, result: Result<T, FolderError>) -> Result<T, TierError> {
         self.is_resting.set(i64::from(self.folder.is_resting()));
         result.map_err(|error| {
@@ -68,11 +69,11 @@ impl Objects {
 impl TileTier for Objects {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let Some(stored) = self.noted(self.folder.get(&name, entry::LONGEST, LOOKUP_TIMEOUT))?
+        let Some(stored) = self.noted(self.folder.get(&name, entry::MAX_LENGTH, LOOKUP_TIMEOUT))?
         else {
             return Ok(None);
         };
-        entry::opened(key, stored.into())
+        entry::verified(key, stored.into())
             .map(Some)
             .map_err(|problem| {
                 let place = format!("{}/{name}", self.folder.public());

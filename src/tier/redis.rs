@@ -83,7 +83,9 @@ impl TileTier for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
         let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.limit)?;
-        let opened = stored.map(|stored| entry::opened(key, stored)).transpose();
+        let opened = stored
+            .map(|stored| entry::verified(key, stored))
+            .transpose();
         opened.map_err(|problem| {
             if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.limit) {
                 tracing::debug!(

@@ -171,7 +171,7 @@ fn damaged_entries_are_removed_and_can_be_stored_again(subject: &Subject) {
         ("another file", b"dear diary".to_vec()),
         (
             "too long",
-            [&whole[..], &vec![0; entry::LONGEST as usize]].concat(),
+            [&whole[..], &vec![0; entry::MAX_LENGTH as usize]].concat(),
         ),
     ];
     for (what, bytes) in damaged {

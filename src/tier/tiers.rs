@@ -34,34 +34,34 @@ impl Tiers {
     /// The PNG of a tile; `None` if no tier has it. Damaged and unreadable tiles are counted and
     /// logged.
     pub fn find(&self, token: &Name, key: &TileKey) -> Option<FoundTile> {
-        let (at, png) = self
-            .0
-            .iter()
-            .enumerate()
-            .find_map(|(at, tier)| Some((at, tier.0.get(token, key)?)))?;
-        let tile = Tile::new(*key, png.clone());
-        // The key alone determines the pixels, so the tile is right whatever the files are by now.
-        for nearer in &self.0[..at] {
-            nearer.0.put_later(token, &tile, || true);
+        for (index, tier) in self.0.iter().enumerate() {
+            let Some(png) = tier.0.get(token, key) else {
+                continue;
+            };
+            let tile = Tile::new(*key, png.clone());
+            // The key alone determines the pixels, so the tile is right whatever the files are by
+            // now.
+            for nearer in &self.0[..index] {
+                nearer.0.put_later(token, &tile, || true);
+            }
+            let backend = tier.0.backend;
+            return Some(FoundTile { png, backend });
         }
-        Some(FoundTile {
-            png,
-            backend: self.0[at].0.backend,
-        })
+        None
     }
 
     /// Queues a tile to be written to every tier and returns at once. It is dropped where the queue
-    /// is full, or if `still_so` is false when its turn comes.
+    /// is full, or if `is_current` is false when its turn comes.
     pub fn store_later(
         &self,
         token: &Name,
         tile: &Tile,
-        still_so: impl Fn() -> bool + Send + Sync + 'static,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) {
-        let still_so = Arc::new(still_so);
+        let is_current = Arc::new(is_current);
         for tier in &self.0 {
-            let still_so = Arc::clone(&still_so);
-            tier.0.put_later(token, tile, move || still_so());
+            let is_current = Arc::clone(&is_current);
+            tier.0.put_later(token, tile, move || is_current());
         }
     }
 
@@ -72,12 +72,12 @@ impl Tiers {
         for tier in others {
             tier.0.put_later(token, tile, || true);
         }
-        // Every tier, also after an error.
-        let written: Vec<_> = lasting
-            .into_iter()
-            .map(|tier| tier.0.put(token, &tile.key, &tile.bytes))
-            .collect();
-        written.into_iter().collect()
+        let mut outcome = Ok(());
+        for tier in lasting {
+            // After an error, the other tiers are written to all the same.
+            outcome = outcome.and(tier.0.put(token, &tile.key, &tile.bytes));
+        }
+        outcome
     }
 
     /// Whether every tier that is meant to last has a tile; its checksum is not verified.

@@ -41,12 +41,12 @@ struct QueuedTile {
     key: TileKey,
     png: Bytes,
     /// Called before writing: whether the tile still matches its key. May block.
-    still_so: Box<dyn FnOnce() -> bool + Send>,
+    is_current: Box<dyn FnOnce() -> bool + Send>,
 }
 
 /// A kind of operation; a number among [`MeteredTier::problems`].
 #[derive(Clone, Copy)]
-enum Doing {
+enum Operation {
     Reading,
     Writing,
 }
@@ -71,9 +71,9 @@ impl Tier {
             .name("tier-writer".to_owned())
             .spawn(move || {
                 while let Some((tile, _room)) = own.queue.next() {
-                    if (tile.still_so)() {
-                        // Counted and logged there.
-                        drop(own.put(&tile.token, &tile.key, &tile.png));
+                    if (tile.is_current)() {
+                        // An error is counted and logged there.
+                        let _ = own.put(&tile.token, &tile.key, &tile.png);
                     } else {
                         own.counters.dropped.inc();
                     }
@@ -97,7 +97,7 @@ impl MeteredTier {
         if !looked.as_ref().is_err_and(TierError::is_skipped) {
             self.counters.observe_lookup(began.elapsed());
         }
-        let found = self.note(Doing::Reading, looked).ok()?;
+        let found = self.note(Operation::Reading, looked).ok()?;
         match found {
             Some(_) => self.counters.hits.inc(),
             None => self.counters.misses.inc(),
@@ -107,7 +107,7 @@ impl MeteredTier {
 
     /// Whether a tile is there; its checksum is not verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.note(Doing::Reading, self.store.has(token, key))
+        self.note(Operation::Reading, self.store.has(token, key))
     }
 
     /// Queues a tile to be written; drops it if the queue is full or closed.
@@ -115,17 +115,17 @@ impl MeteredTier {
         &self,
         token: &Name,
         tile: &Tile,
-        still_so: impl FnOnce() -> bool + Send + 'static,
+        is_current: impl FnOnce() -> bool + Send + 'static,
     ) {
         let queued = QueuedTile {
             token: token.clone(),
             key: tile.key,
             png: tile.bytes.clone(),
-            still_so: Box::new(still_so),
+            is_current: Box::new(is_current),
         };
         let no_wait = Some(Duration::ZERO);
-        // If writes are not taken, not even queued: the writer thread would have to be woken to
-        // drop it.
+        // A tile that the backend would not take is not queued: the writer thread would have to be
+        // woken to drop it.
         if !self.store.takes_writes() || !self.queue.push(queued, tile.bytes.len(), no_wait) {
             self.counters.dropped.inc();
         }
@@ -150,29 +150,29 @@ impl MeteredTier {
         }
     }
 
-    /// Writes a tile.
+    /// Writes a tile; counts and logs an error.
     pub fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        self.note(Doing::Writing, self.store.put(token, key, png))?;
+        self.note(Operation::Writing, self.store.put(token, key, png))?;
         self.counters.writes.inc();
         Ok(())
     }
 
     /// Counts and logs an error, and notes it as the problem of this kind of operation; a success
     /// clears the problem.
-    fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
+    fn note<T>(&self, operation: Operation, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
-            self.problems.lock()[doing as usize] = None;
+            self.problems.lock()[operation as usize] = None;
             return result;
         };
         let counters = &self.counters;
-        match (error, doing) {
+        match (error, operation) {
             (TierError::Corrupt { .. }, _) => counters.corrupt.inc(),
-            (error, Doing::Writing) if error.is_skipped() => counters.dropped.inc(),
-            (error, Doing::Reading) if error.is_skipped() => counters.skipped.inc(),
+            (error, Operation::Writing) if error.is_skipped() => counters.dropped.inc(),
+            (error, Operation::Reading) if error.is_skipped() => counters.skipped.inc(),
             _ => counters.errors.inc(),
         };
         if !error.is_transient() && !error.is_skipped() {
-            self.problems.lock()[doing as usize] = Some(error.to_string());
+            self.problems.lock()[operation as usize] = Some(error.to_string());
         }
         self.log.log(error);
         result

@@ -1,7 +1,7 @@
-//! One connection to a Redis server: of an answer, no more than the longest entry is read, and in a
-//! limited time.
+//! One connection to a Redis server. Reading an answer takes a limited time, and ends after as many
+//! bytes as the longest entry has.
 //!
-//! Whoever listens at the address may send anything, and without end. The connections of the crate
+//! Whoever listens at the address may send anything, without end. The connections of the crate
 //! `redis` read on until its parser has enough, so only the parser is used.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,24 +13,25 @@ use redis::{Cmd, Parser, RedisError, RedisResult, Value, cmd};
 use crate::config::RedisAddress;
 use crate::tier::entry;
 
-/// The most bytes that are read of an answer: an entry, its length, and line breaks.
-const MAX_ANSWER: u64 = entry::LONGEST + 64;
+/// The maximum length of an answer: an entry, its length, and line breaks.
+const MAX_ANSWER: u64 = entry::MAX_LENGTH + 64;
 /// Logging in may take this many times as long as connecting.
-const LOGIN: u32 = 20;
+const LOGIN_FACTOR: u32 = 20;
 
 pub(super) struct Connection {
-    socket: Bounded,
+    socket: BoundedSocket,
     parser: Parser,
 }
 
 /// A socket from which a limited number of bytes can be read, and for a limited time.
-struct Bounded {
+struct BoundedSocket {
     socket: TcpStream,
+    /// The number of bytes that may still be read.
     left: u64,
     until: Instant,
 }
 
-impl Bounded {
+impl BoundedSocket {
     fn time_left(&self) -> io::Result<Option<Duration>> {
         match self.until.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::new(
@@ -42,7 +43,7 @@ impl Bounded {
     }
 }
 
-impl Read for Bounded {
+impl Read for BoundedSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = into.len().min(self.left as usize);
         if most == 0 {
@@ -58,7 +59,7 @@ impl Read for Bounded {
     }
 }
 
-impl Write for Bounded {
+impl Write for BoundedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.time_left()?)?;
         self.socket.write(bytes)
@@ -74,9 +75,9 @@ impl Connection {
     pub fn open(address: &RedisAddress, limit: Duration) -> RedisResult<Self> {
         let socket = connected(address, limit)?;
         socket.set_nodelay(true)?;
-        let until = Instant::now() + limit.saturating_mul(LOGIN);
+        let until = Instant::now() + limit.saturating_mul(LOGIN_FACTOR);
         let mut connection = Self {
-            socket: Bounded {
+            socket: BoundedSocket {
                 socket,
                 left: 0,
                 until,
@@ -94,19 +95,21 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The server's own words are left out: they might repeat the password.
+    /// Runs a command whose refusal is told in our words: the server's might repeat the password.
     fn log_in(&mut self, command: &Cmd, until: Instant, refusal: &'static str) -> RedisResult<()> {
-        self.run(command, until)
-            .map(drop)
-            .map_err(|error| match is_answer(&error) {
-                true => (redis::ErrorKind::AuthenticationFailed, refusal).into(),
-                false => error,
-            })
+        match self.run(command, until) {
+            Ok(_) => Ok(()),
+            Err(error) if is_answer(&error) => {
+                Err((redis::ErrorKind::AuthenticationFailed, refusal).into())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs a command. After an error that is no answer, the connection must not be used again.
     pub fn run(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
-        (self.socket.until, self.socket.left) = (until, MAX_ANSWER);
+        self.socket.until = until;
+        self.socket.left = MAX_ANSWER;
         self.socket.write_all(&command.get_packed_command())?;
         self.parser.parse_value(&mut self.socket)?.extract_error()
     }

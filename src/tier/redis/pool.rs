@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{Cmd, RedisError, Value};
-use voltile_base::flow::breaker::{Breaker, Permit, Rule};
+use voltile_base::flow::breaker::{Breaker, BreakerRule, Permit};
 
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
@@ -17,8 +17,8 @@ use crate::tier::TierError;
 
 /// The maximum number of connections. A lookup takes less than a millisecond of one.
 const MAX_CONNECTIONS: usize = 8;
-/// Three tiles may wait for a server in vain.
-const RULE: Rule = Rule {
+/// The breaker opens after three tiles have waited for the server in vain.
+const BREAKER_RULE: BreakerRule = BreakerRule {
     failures: 3,
     first_pause: Duration::from_millis(500),
     longest_pause: Duration::from_secs(10),
@@ -55,7 +55,7 @@ impl Pool {
         let pool = Arc::new(Self {
             server: address.clone(),
             limit,
-            breaker: Breaker::opened(RULE),
+            breaker: Breaker::opened(BREAKER_RULE),
             open,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -153,12 +153,11 @@ impl Pool {
                 return None;
             }
             let is_needed = state.waiting > state.idle.len() && state.connections < MAX_CONNECTIONS;
-            let attempt = self
-                .breaker
-                .probe()
-                .or_else(|| self.breaker.permit().filter(|_| is_needed));
-            if attempt.is_some() {
-                return attempt;
+            if let Some(permit) = self.breaker.probe() {
+                return Some(permit);
+            }
+            if is_needed && let Some(permit) = self.breaker.permit() {
+                return Some(permit);
             }
             match self.breaker.until_probe() {
                 Some(time) => drop(self.changed.wait_for(&mut state, time)),
@@ -184,6 +183,7 @@ impl Pool {
         self.changed.notify_all();
     }
 
+    /// Notes that the server has answered.
     fn succeeded(&self, permit: Permit<'_>) {
         if permit.succeeded() {
             self.open.set(0);
@@ -193,6 +193,7 @@ impl Pool {
         }
     }
 
+    /// Notes a failure, and returns the error about it.
     fn failed(&self, permit: Permit<'_>, problem: &str) -> TierError {
         let error = TierError::Unreachable {
             server: self.server.to_string(),
@@ -207,7 +208,7 @@ impl Pool {
                     "cache.redis: {error}; tiles are served without it until it answers again"
                 );
             }
-            // They may have been closed as well.
+            // The idle connections may have been closed, too.
             state.connections -= std::mem::take(&mut state.idle).len();
             self.changed.notify_all();
         }

@@ -286,7 +286,7 @@ fn a_few_lookups_that_take_too_long_open_the_breaker() {
 
 #[test]
 fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
-    let longest = entry::LONGEST;
+    let longest = entry::MAX_LENGTH;
     for (sent, expected) in [
         (
             format!("${longest}\r\n{}\r\n", "x".repeat(longest as usize)),
