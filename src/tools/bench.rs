@@ -25,7 +25,7 @@ use voltile_render::{RenderError, Scratch};
 use crate::catalog::{Catalog, NotFound};
 
 /// Number of slices that a scroll passes before it goes elsewhere: the usual depth of a chunk.
-const SCROLL: u64 = 64;
+const SCROLL_LENGTH: u64 = 64;
 
 /// The order in which tiles are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ pub struct BenchSubject {
 
 /// The measurements of one plane and pattern.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct BenchRow {
     /// The plane.
     pub plane: &'static str,
     /// The order of the tiles.
@@ -237,18 +237,18 @@ impl TileGrid {
             plane,
             level: Level::new(level.level.into())?,
             slices,
-            rows: tiles(rows, size[row_axis], end[row_axis]),
-            columns: tiles(columns, size[column_axis], end[column_axis]),
+            rows: tile_range(rows, size[row_axis], end[row_axis]),
+            columns: tile_range(columns, size[column_axis], end[column_axis]),
         };
         let is_empty = grid.slices.is_empty() || grid.rows.is_empty() || grid.columns.is_empty();
         (!is_empty).then_some(grid)
     }
 
     /// Tiles to draw in sequence: one tile at random, or the tiles of a scroll.
-    fn run(&self, pattern: TilePattern, random: &mut Rng) -> Vec<TileRequest> {
+    fn tile_run(&self, pattern: TilePattern, random: &mut Rng) -> Vec<TileRequest> {
         let length = match pattern {
             TilePattern::Random => 1,
-            TilePattern::Scroll => SCROLL.min(self.slices.end - self.slices.start),
+            TilePattern::Scroll => SCROLL_LENGTH.min(self.slices.end - self.slices.start),
         };
         let row = random.u64(self.rows.clone());
         let column = random.u64(self.columns.clone());
@@ -281,11 +281,12 @@ impl TileGrid {
     }
 }
 
-/// The rows or columns of tiles that show a level of `size` voxels. Its last voxel lies before
-/// `end` in the grid of tiles, which is `drawn` pixels long up to there.
-fn tiles(drawn: u64, size: u64, end: u64) -> Range<u64> {
-    let before = u128::from(end.saturating_sub(size)) * u128::from(drawn) / u128::from(end.max(1));
-    before as u64 / TILE as u64..drawn.div_ceil(TILE as u64)
+/// The rows or columns of tiles that show a level of `size` voxels. The level ends at the voxel
+/// `end` of the grid of tiles, which is `drawn` pixels long up to there.
+fn tile_range(drawn: u64, size: u64, end: u64) -> Range<u64> {
+    let start = end.saturating_sub(size);
+    let pixels_before = u128::from(start) * u128::from(drawn) / u128::from(end.max(1));
+    pixels_before as u64 / TILE as u64..drawn.div_ceil(TILE as u64)
 }
 
 /// One thread's buffers, and counts of the tiles that it drew.
@@ -316,7 +317,7 @@ impl Drawer {
         pattern: TilePattern,
         deadline: Instant,
     ) -> Result<(), BenchError> {
-        for tile in grid.run(pattern, &mut self.random) {
+        for tile in grid.tile_run(pattern, &mut self.random) {
             let began = Instant::now();
             let resolved = catalog.resolve(&tile)?;
             black_box(resolved.key());
@@ -379,14 +380,14 @@ pub fn measure(
     pattern: TilePattern,
     threads: usize,
     time: Duration,
-) -> Result<Row, BenchError> {
+) -> Result<BenchRow, BenchError> {
     let mut alone = [Drawer::new(0)];
     let mut together: Vec<Drawer> = (1..=threads as u64).map(Drawer::new).collect();
     for drawers in [&mut alone[..], &mut together] {
         draw_on_threads(catalog, activity, grid, pattern, drawers, time / 2)?;
     }
     let [alone] = alone;
-    Ok(Row {
+    Ok(BenchRow {
         plane: grid.plane.name(),
         pattern,
         tiles: alone.tiles,
@@ -432,13 +433,13 @@ fn draw_on_threads(
 }
 
 /// The stage that takes most of a tile's time, in the mean of all rows.
-pub fn bottleneck(rows: &[Row]) -> Bottleneck {
+pub fn bottleneck(rows: &[BenchRow]) -> Bottleneck {
     let mut shares = StageTimes::default().by_name();
     for row in rows {
         let times = row.stages.by_name();
-        let whole: f64 = times.iter().map(|(_, time)| time).sum();
+        let total: f64 = times.iter().map(|(_, time)| time).sum();
         for ((_, share), (_, time)) in shares.iter_mut().zip(times) {
-            *share += time / (whole * rows.len() as f64);
+            *share += time / (total * rows.len() as f64);
         }
     }
     let [mut worst, rest @ ..] = shares;
@@ -455,14 +456,14 @@ pub fn bottleneck(rows: &[Row]) -> Bottleneck {
 mod tests {
     use super::*;
 
-    fn row(read: f64, inflate: f64, encode: f64) -> Row {
+    fn row(read: f64, inflate: f64, encode: f64) -> BenchRow {
         let stages = StageTimes {
             read,
             inflate,
             draw: 0.5,
             encode,
         };
-        Row {
+        BenchRow {
             plane: "xy",
             pattern: TilePattern::Random,
             tiles: 1,
@@ -485,11 +486,11 @@ mod tests {
 
     #[test]
     fn tiles_before_the_first_voxel_are_left_out() {
-        assert_eq!(tiles(1024, 1024, 1024), 0..2);
-        assert_eq!(tiles(1025, 1025, 1025), 0..3);
-        assert_eq!(tiles(2000, 900, 2000), 2..4);
+        assert_eq!(tile_range(1024, 1024, 1024), 0..2);
+        assert_eq!(tile_range(1025, 1025, 1025), 0..3);
+        assert_eq!(tile_range(2000, 900, 2000), 2..4);
         // Square pixels, four rows to a voxel.
-        assert_eq!(tiles(4000, 500, 1000), 3..8);
+        assert_eq!(tile_range(4000, 500, 1000), 3..8);
     }
 
     #[test]
@@ -505,7 +506,9 @@ mod tests {
         };
         let runs = |pattern, seed| -> Vec<Vec<TileRequest>> {
             let mut random = Rng::with_seed(seed);
-            (0..20).map(|_| grid.run(pattern, &mut random)).collect()
+            (0..20)
+                .map(|_| grid.tile_run(pattern, &mut random))
+                .collect()
         };
         for pattern in TilePattern::ALL {
             assert_eq!(runs(pattern, 1), runs(pattern, 1));

@@ -92,7 +92,7 @@ struct PieceTask {
 }
 
 /// The reasons why families could not be computed, by number.
-type Failed = BTreeMap<usize, String>;
+type FamilyFailures = BTreeMap<usize, String>;
 
 /// The work for one file.
 #[derive(Debug)]
@@ -149,10 +149,11 @@ impl PyramidWork {
         for wanted in wanted {
             work.add(wanted);
         }
-        work.stamps = work.stamp()?;
+        work.stamps = work.read_stamps()?;
         Ok(work)
     }
 
+    /// Adds a channel's record, and the families of levels to compute.
     fn add(&mut self, wanted: &WantedChannel) {
         let mut record = wanted.channel.record(wanted.scaling);
         if let Some(size) = wanted.voxel_size {
@@ -177,33 +178,34 @@ impl PyramidWork {
         } else {
             format!("{}.{}", record.name, taken + 1)
         };
-        let copy = self.role == Role::Volume;
-        let place = self.records.len();
+        let is_copied = self.role == Role::Volume;
+        let index = self.records.len();
         self.families.extend(families(
             &wanted.channel,
             wanted.scaling,
-            copy,
+            is_copied,
             &group,
-            place,
+            index,
         ));
         self.records.push(record);
     }
 
     /// The page size of the output, if it is to be paged.
     fn page_size(&self) -> Option<u64> {
-        let targets = self.families.iter().flat_map(|family| {
-            family.targets.iter().map(|target| {
-                let chunk = family.chunk(target.height);
-                chunk.volume() * family.stored_as(target).voxel_bytes() as u64
-            })
-        });
+        if !self.paged {
+            return None;
+        }
+        let mut largest_chunk = 0;
+        for family in &self.families {
+            for target in &family.targets {
+                let voxel_bytes = family.stored_as(target).voxel_bytes() as u64;
+                let chunk_bytes = family.chunk(target.height).volume() * voxel_bytes;
+                largest_chunk = largest_chunk.max(chunk_bytes);
+            }
+        }
         let [least, most] = PAGE_SIZES;
-        let chunk = targets.max().unwrap_or(0);
-        self.paged.then(|| {
-            (CHUNKS_PER_PAGE * chunk)
-                .next_power_of_two()
-                .clamp(least, most)
-        })
+        let wanted = (CHUNKS_PER_PAGE * largest_chunk).next_power_of_two();
+        Some(wanted.clamp(least, most))
     }
 
     /// Whether there is nothing to do.
@@ -276,14 +278,20 @@ impl PyramidWork {
             .map_err(|error| self.exists_already().unwrap_or(error))
     }
 
-    /// Another process may have assembled the same output and removed the work folder.
+    /// The error if the output exists: another process may have assembled it, and removed the work
+    /// folder.
     fn exists_already(&self) -> Option<PyramidError> {
         self.output.exists().then(|| PyramidError::Exists {
             path: self.output.clone(),
         })
     }
 
-    fn publish(&self, folder: WorkFolder, failed: &Failed) -> Result<PyramidReport, PyramidError> {
+    /// Assembles the file from the pieces, and moves it into place.
+    fn publish(
+        &self,
+        folder: WorkFolder,
+        failed: &FamilyFailures,
+    ) -> Result<PyramidReport, PyramidError> {
         let report = self.report(failed);
         if report.levels.is_empty() {
             folder.remove();
@@ -317,7 +325,7 @@ impl PyramidWork {
     /// Identifies the work: only pieces with equal manifests may be combined.
     fn manifest(&self) -> String {
         let stamps = self.stamps.iter().map(|(_, stamp)| stamp.clone()).collect();
-        let inventory = self.inventory(stamps, &Failed::new());
+        let inventory = self.inventory(stamps, &FamilyFailures::new());
         let trees: Vec<String> = self
             .families
             .iter()
@@ -340,7 +348,7 @@ impl PyramidWork {
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &Progress,
-    ) -> Result<Failed, PyramidError> {
+    ) -> Result<FamilyFailures, PyramidError> {
         let (done, tasks): (Vec<PieceTask>, Vec<PieceTask>) =
             pieces.iter().partition(|piece| folder.has(piece.id));
         progress.begin(total_voxels(pieces), total_voxels(&done));
@@ -366,20 +374,20 @@ impl PyramidWork {
         &self,
         folder: &WorkFolder,
         id: PieceId,
-        failures: &Mutex<Failed>,
+        failures: &Mutex<FamilyFailures>,
     ) -> Result<bool, PyramidError> {
         if failures.lock().contains_key(&id.family) {
             return Ok(false);
         }
-        // Another process may have made it in the meantime.
+        // Another process may have made the piece in the meantime.
         if folder.has(id) {
             return Ok(true);
         }
         let family = &self.families[id.family];
         match piece::make(family, &family.pieces[id.piece]) {
-            Ok(bytes) => folder.keep_piece(id, &bytes).map(|()| true),
+            Ok(bytes) => folder.store_piece(id, &bytes).map(|()| true),
             Err(PyramidError::Read(error)) => {
-                folder.keep_failure(id, &error.to_string())?;
+                folder.record_failure(id, &error.to_string())?;
                 failures.lock().insert(id.family, error.to_string());
                 Ok(false)
             }
@@ -388,8 +396,8 @@ impl PyramidWork {
     }
 
     /// The families whose filters are missing: no voxel of them can be read.
-    fn undecodable(&self) -> Failed {
-        let mut failed = Failed::new();
+    fn undecodable(&self) -> FamilyFailures {
+        let mut failed = FamilyFailures::new();
         for (number, family) in self.families.iter().enumerate() {
             let Some(stored) = family.stored() else {
                 continue;
@@ -407,7 +415,13 @@ impl PyramidWork {
         failed
     }
 
-    fn write(&self, folder: &WorkFolder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
+    /// Writes all levels, and the inventory.
+    fn write(
+        &self,
+        folder: &WorkFolder,
+        path: &Path,
+        failed: &FamilyFailures,
+    ) -> Result<(), PyramidError> {
         let mut writer = Writer::create(path, self.page_size())?;
         for (number, family) in self.families.iter().enumerate() {
             if !self.is_left_out(number, failed) {
@@ -420,16 +434,21 @@ impl PyramidWork {
     }
 
     /// Whether a family failed, or in a new volume another family of the same channel.
-    fn is_left_out(&self, number: usize, failed: &Failed) -> bool {
-        let record = self.families.get(number).map(|family| family.record);
-        failed.contains_key(&number)
-            || self.role == Role::Volume
-                && failed
-                    .keys()
-                    .any(|other| self.families.get(*other).map(|family| family.record) == record)
+    fn is_left_out(&self, number: usize, failed: &FamilyFailures) -> bool {
+        if failed.contains_key(&number) {
+            return true;
+        }
+        if self.role != Role::Volume {
+            return false;
+        }
+        let record = self.families[number].record;
+        failed.keys().any(|other| {
+            let family = self.families.get(*other);
+            family.is_some_and(|family| family.record == record)
+        })
     }
 
-    fn inventory(&self, stamps: Vec<Stamp>, failed: &Failed) -> Inventory {
+    fn inventory(&self, stamps: Vec<Stamp>, failed: &FamilyFailures) -> Inventory {
         let mut records = self.records.clone();
         for (number, family) in self.families.iter().enumerate() {
             if self.is_left_out(number, failed) {
@@ -443,7 +462,7 @@ impl PyramidWork {
         Inventory::new(self.role, stamps, records)
     }
 
-    fn report(&self, failed: &Failed) -> PyramidReport {
+    fn report(&self, failed: &FamilyFailures) -> PyramidReport {
         let mut report = PyramidReport {
             levels: Vec::new(),
             failed: Vec::new(),
@@ -467,8 +486,8 @@ impl PyramidWork {
         report
     }
 
-    /// Stamps of all files that are read.
-    fn stamp(&self) -> Result<Vec<(Location, Stamp)>, PyramidError> {
+    /// The stamps of all files that are read; files are named relative to the original's folder.
+    fn read_stamps(&self) -> Result<Vec<(Location, Stamp)>, PyramidError> {
         let files: BTreeMap<&Location, &FileIdentity> = self
             .families
             .iter()
@@ -481,10 +500,11 @@ impl PyramidWork {
         let mut stamps = Vec::new();
         for (location, file) in files {
             let path = file.path();
-            let name = match path.strip_prefix(folder) {
-                _ if *location == self.original => String::new(),
-                Ok(below) => below.to_string_lossy().into_owned(),
-                Err(_) => path.to_string_lossy().into_owned(),
+            let name = if *location == self.original {
+                String::new()
+            } else {
+                let relative = path.strip_prefix(folder).unwrap_or(path);
+                relative.to_string_lossy().into_owned()
             };
             let stamp = match file.version() {
                 Some(version) => Stamp::of_object(version, name),
@@ -495,7 +515,8 @@ impl PyramidWork {
         Ok(stamps)
     }
 
-    /// The stamps as written to the output; fails if a file has changed since the work was planned.
+    /// The stamps to write to the output: none for a volume, which does not need its original.
+    /// Fails if a file has changed since the work was planned.
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
         let mut stamps = Vec::new();
         for (file, stamp) in &self.stamps {
@@ -510,11 +531,10 @@ impl PyramidWork {
             let whole = stamp.clone().with_whole(path);
             stamps.push(whole.map_err(|e| PyramidError::file("read", path, e))?);
         }
-        Ok(if self.role == Role::Volume {
-            Vec::new()
-        } else {
-            stamps
-        })
+        if self.role == Role::Volume {
+            return Ok(Vec::new());
+        }
+        Ok(stamps)
     }
 }
 

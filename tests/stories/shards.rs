@@ -159,6 +159,8 @@ fn a_killed_shard_is_resumed_by_any_division_and_assembly_names_what_is_missing(
     let last = done(&place, &path, &["--shard", "2/3"]);
     assert!(last.out.contains("of all are missing"), "{}", last.out);
     refused(&["Run these shards again: ", "; or ", "1/3"]);
+    done(&place, &path, &["--shard", "0/4000000000"]);
+    refused(&["Run these shards again: ", "all of 4000000000"]);
     done(&place, &path, &["--shard", "0/3"]);
     done(&place, &path, &["--shard", "1/3"]);
     let now = pieces(&beside(&path));

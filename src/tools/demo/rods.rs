@@ -22,14 +22,12 @@ impl Rod {
     pub fn new(point: Point, edge: f32, jitter: f32, salt: u32) -> Self {
         let cube = point.map(|it| floor(it * (1.0 / edge)));
         let id = hash(cube, salt);
-        let three =
-            |bits| [bits, rehash(bits), rehash(rehash(bits))].map(|bits| 2.0 * unit(bits) - 1.0);
-        let center =
-            moved(cube.map(|step| step as f32 + 0.5), three(id), jitter).map(|it| it * edge);
+        let middle = cube.map(|step| step as f32 + 0.5);
+        let center = moved(middle, signed_units(id), jitter).map(|it| it * edge);
         Self {
             id,
             center,
-            axis: direction(three(id.rotate_left(16))),
+            axis: direction(signed_units(id.rotate_left(16))),
             ..Self::default()
         }
     }
@@ -47,6 +45,12 @@ impl Rod {
         let way = moved(way, self.axis, -along);
         (way, length(way) - self.radius)
     }
+}
+
+/// A hash as three numbers in [-1, 1).
+#[inline]
+fn signed_units(bits: u32) -> Point {
+    [bits, rehash(bits), rehash(rehash(bits))].map(|bits| 2.0 * unit(bits) - 1.0)
 }
 
 /// Rods without length and radius in all cubes over `extents` and some beyond, so that the edges

@@ -23,13 +23,17 @@ pub(super) fn family(
     writer: &mut Writer,
 ) -> Result<(), PyramidError> {
     for target in &family.targets {
-        dataset(family, target, writer)?;
+        create_dataset(family, target, writer)?;
     }
-    with_samples!(family.typed(), typed => walk(family, number, folder, writer, &typed))
+    with_samples!(family.typed(), typed => write_chunks(family, number, folder, writer, &typed))
 }
 
 /// Creates an empty dataset for a level, with attributes that other programs use.
-fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), PyramidError> {
+fn create_dataset(
+    family: &Family,
+    target: &Target,
+    writer: &mut Writer,
+) -> Result<(), PyramidError> {
     let times = family.channel.times;
     let components = family.volumes().len() as u64;
     let [x, y, z] = target.record.size;
@@ -63,7 +67,8 @@ fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), 
     Ok(())
 }
 
-fn walk<T: Voxel>(
+/// Writes the chunks of all levels, from the family's pieces. `_typed` only says the voxel type.
+fn write_chunks<T: Voxel>(
     family: &Family,
     number: usize,
     folder: &WorkFolder,
@@ -89,7 +94,7 @@ fn walk<T: Voxel>(
             for root in tree.roots() {
                 family.build::<T>(
                     &root,
-                    tree.piece,
+                    tree.piece_height,
                     &mut |_, _| pieces.tower::<T>(&place),
                     &mut |done: FinishedChunk| match pack(&done.voxels)? {
                         Some(packed) => place.put(done.height, done.at, &packed),
@@ -143,27 +148,33 @@ impl PieceReader<'_> {
                 RecordKind::Chunk => place.put(record.height, record.at, &record.packed)?,
                 RecordKind::Sums => {
                     let grid = sums::<T>(&record);
-                    tower.push(grid.ok_or_else(|| self.broken(self.next.saturating_sub(1)))?);
+                    tower.push(grid.ok_or_else(|| self.damaged(self.current()))?);
                 }
                 RecordKind::End => return Ok(tower),
             }
         }
     }
 
+    /// Reads the records of the next piece.
     fn load(&mut self) -> Result<(), PyramidError> {
         if self.next >= self.family.pieces.len() {
             // The last piece lacks units.
-            return Err(self.broken(self.next.saturating_sub(1)));
+            return Err(self.damaged(self.current()));
         }
         let bytes = self.folder.read(self.id(self.next))?;
-        self.records = records(&bytes)
-            .ok_or_else(|| self.broken(self.next))?
-            .into_iter();
+        let records = records(&bytes).ok_or_else(|| self.damaged(self.next))?;
+        self.records = records.into_iter();
         self.next += 1;
         Ok(())
     }
 
-    fn broken(&self, piece: usize) -> PyramidError {
+    /// The number of the piece that was read last.
+    fn current(&self) -> usize {
+        self.next.saturating_sub(1)
+    }
+
+    /// Removes a damaged piece, so that the next run makes it again; returns the error about it.
+    fn damaged(&self, piece: usize) -> PyramidError {
         let id = self.id(piece);
         self.folder.discard(id);
         PyramidError::Piece {

@@ -47,13 +47,17 @@ impl Family {
         let mut joined: Tower<T> = Vec::new();
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
-            for ((index, grid), height) in tower.iter().enumerate().zip(node.height..) {
+            for (index, grid) in tower.iter().enumerate() {
+                let height = node.height + index as u32;
                 let own = tree.region_at(node, height);
                 let part = tree.region_at(&child, height);
                 if joined.len() == index {
-                    joined.push(SumGrid::new(small(own.size)));
+                    joined.push(SumGrid::new(in_memory(own.size)));
                 }
-                joined[index].place(grid, small(part.start.zip(own.start, u64::saturating_sub)));
+                joined[index].place(
+                    grid,
+                    in_memory(part.start.zip(own.start, u64::saturating_sub)),
+                );
             }
         }
         if joined.is_empty() {
@@ -67,7 +71,7 @@ impl Family {
         Ok(joined)
     }
 
-    /// Builds a node from the voxels of the volume.
+    /// Builds a node from the voxels of the volume; `block` is memory to read them into.
     pub fn read<T: Voxel>(
         &self,
         unit: &Unit,
@@ -83,8 +87,8 @@ impl Family {
         };
         volume.read(&ReadRequest::new(unit.time, region), block)?;
         let voxels = T::slice(block).unwrap_or_default();
-        let size = small(region.size);
-        let chunk = small(self.chunk(0));
+        let size = in_memory(region.size);
+        let chunk = in_memory(self.chunk(0));
         self.hand_over(&region, 0, sink, |_, within| {
             grid::copy(voxels, size, within, chunk)
         })?;
@@ -96,7 +100,7 @@ impl Family {
         for height in 1..=last.min(tree.levels) {
             let grid = match finer.take() {
                 Some(finer) if !in_order => self.halved::<T>(&finer),
-                _ => grid::fold(voxels, size, small(tree.step(height)), rule, T::widen),
+                _ => grid::fold(voxels, size, in_memory(tree.step(height)), rule, T::widen),
             };
             if height <= node.height {
                 self.hand_over_means::<T>(node, height, &grid, sink)?;
@@ -108,16 +112,19 @@ impl Family {
         Ok(tower)
     }
 
+    /// The sums of the next coarser level.
     fn halved<T: Voxel>(&self, grid: &SumGrid<T::Sum>) -> SumGrid<T::Sum> {
         grid::fold(
             &grid.sums,
             grid.size,
-            small(self.tree.step(1)),
+            in_memory(self.tree.step(1)),
             self.rule,
             |sum| sum,
         )
     }
 
+    /// Passes the chunks of means that the sums of a node's level make to the sink, if the level is
+    /// a target.
     fn hand_over_means<T: Voxel>(
         &self,
         node: &TreeNode,
@@ -128,7 +135,7 @@ impl Family {
         let region = self.tree.region_at(node, height);
         let size = self.tree.size;
         let step = self.tree.step(height);
-        let chunk = small(self.chunk(height));
+        let chunk = in_memory(self.chunk(height));
         self.hand_over(&region, height, sink, |first, within| {
             let counts = match self.rule {
                 SumRule::Mean => Xyz::new(
@@ -157,19 +164,20 @@ impl Family {
         // Regions of nodes are aligned to chunks.
         let start = region.start.map(|at| at / EDGE);
         let end = region.end().map(|at| at.div_ceil(EDGE));
-        positions(start, end).try_for_each(|at| {
+        for at in positions(start, end) {
             let first = at.map(|at| at.saturating_mul(EDGE));
-            let within = small(first.zip(region.start, u64::saturating_sub));
+            let within = in_memory(first.zip(region.start, u64::saturating_sub));
             sink(FinishedChunk {
                 height,
                 at,
                 voxels: voxels(first, within),
-            })
-        })
+            })?;
+        }
+        Ok(())
     }
 }
 
-/// The extents of an array in memory.
-fn small(size: Xyz<u64>) -> Xyz<usize> {
+/// Extents as those of an array in memory, or an offset in it.
+fn in_memory(size: Xyz<u64>) -> Xyz<usize> {
     size.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX))
 }

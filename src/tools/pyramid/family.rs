@@ -48,7 +48,7 @@ pub(super) struct Unit {
 }
 
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
-const TOGETHER: u64 = 1 << 22;
+const COMBINED_VOXELS: u64 = 1 << 22;
 
 /// The families of a channel; `record` is the index of its record. With `copy`, stored levels are
 /// targets too.
@@ -62,7 +62,7 @@ pub(super) fn families(
     let views: Vec<LevelView> = Level::all()
         .map_while(|level| channel.made_from(level, scaling))
         .collect();
-    let deep = scaling == Scaling::Isotropic;
+    let halves_z = scaling == Scaling::Isotropic;
     let rule = if channel.kind == Kind::Labels {
         SumRule::First
     } else {
@@ -84,11 +84,11 @@ pub(super) fn families(
             channel: Arc::clone(channel),
             base,
             targets,
-            tree: Tree::new(stored.shape.size, deep, highest),
+            tree: Tree::new(stored.shape.size, halves_z, highest),
             rule,
             pieces: Vec::new(),
         };
-        family.pieces = family.batches();
+        family.pieces = family.combined_units();
         families.push(family);
     }
     families
@@ -163,9 +163,9 @@ impl Family {
     }
 
     /// Combines successive units into pieces.
-    fn batches(&self) -> Vec<Vec<Unit>> {
+    fn combined_units(&self) -> Vec<Vec<Unit>> {
         let nodes = self.tree.pieces();
-        let mut batches: Vec<Vec<Unit>> = Vec::new();
+        let mut pieces: Vec<Vec<Unit>> = Vec::new();
         let mut room = 0;
         for time in self.times() {
             for component in 0..self.volumes().len() {
@@ -176,17 +176,17 @@ impl Family {
                         node: *node,
                     };
                     let voxels = self.tree.region(node).voxels();
-                    match batches.last_mut() {
-                        Some(batch) if voxels <= room => batch.push(unit),
+                    match pieces.last_mut() {
+                        Some(piece) if voxels <= room => piece.push(unit),
                         _ => {
-                            batches.push(vec![unit]);
-                            room = TOGETHER;
+                            pieces.push(vec![unit]);
+                            room = COMBINED_VOXELS;
                         }
                     }
                     room = room.saturating_sub(voxels);
                 }
             }
         }
-        batches
+        pieces
     }
 }

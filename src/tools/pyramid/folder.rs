@@ -31,7 +31,7 @@ const ENDINGS: [&str; 5] = [DRAFT, PIECE, FAILED, SHARDS, WHOLE];
 /// The number of the digest's hexadecimal digits in names.
 const DIGITS: usize = 16;
 /// A file under assembly that has not changed for this long was left by a killed process.
-const LEFT_OVER: Duration = Duration::from_secs(3600);
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A piece: the numbers of its family, and of the piece within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,14 +85,14 @@ impl WorkFolder {
         shards: NonZeroU64,
     ) -> Result<Self, PyramidError> {
         let folder = Self::create(output, manifest)?;
-        folder.keep(&folder.name(&format!("{shards}.{SHARDS}")), b"")?;
+        folder.store(&folder.name(&format!("{shards}.{SHARDS}")), b"")?;
         Ok(folder)
     }
 
     /// The folder as it is, for assembly by one process after the shards.
     pub fn existing(output: &Path, manifest: &str) -> Self {
         let folder = Self::new(output, manifest);
-        folder.sweep_wholes(LEFT_OVER);
+        folder.sweep_wholes(ABANDONED_AFTER);
         folder
     }
 
@@ -157,15 +157,15 @@ impl WorkFolder {
     }
 
     /// Stores a piece; once this returns, it is complete and on disk.
-    pub fn keep_piece(&self, id: PieceId, bytes: &[u8]) -> Result<(), PyramidError> {
-        self.keep(&self.piece(id), bytes)?;
+    pub fn store_piece(&self, id: PieceId, bytes: &[u8]) -> Result<(), PyramidError> {
+        self.store(&self.piece(id), bytes)?;
         let _ = fs::remove_file(self.path.join(self.failure(id)));
         Ok(())
     }
 
-    /// Records why a piece could not be made, for assembly.
-    pub fn keep_failure(&self, id: PieceId, why: &str) -> Result<(), PyramidError> {
-        self.keep(&self.failure(id), why.as_bytes())
+    /// Records why a piece could not be made; assembly reads it.
+    pub fn record_failure(&self, id: PieceId, why: &str) -> Result<(), PyramidError> {
+        self.store(&self.failure(id), why.as_bytes())
     }
 
     /// The failures that are recorded, by family.
@@ -230,7 +230,8 @@ impl WorkFolder {
         self.name(&format!("{family}-{piece}.{FAILED}"))
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
+    /// Writes a file of the folder whole or not at all.
+    fn store(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
         let draft = self
             .path
             .join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
@@ -299,7 +300,7 @@ fn write_synced(draft: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-/// Whether a file of that name was written by voltile.
+/// Whether this is the name of a file that voltile wrote.
 fn is_own(name: &str) -> bool {
     let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
     digits == DIGITS
@@ -323,7 +324,7 @@ mod tests {
         let output = place.path().join("out");
         let folder = WorkFolder::open(&output, "one").unwrap();
         assert!(!folder.has(FIRST));
-        folder.keep_piece(FIRST, b"abc").unwrap();
+        folder.store_piece(FIRST, b"abc").unwrap();
         assert!(matches!(
             WorkFolder::open(&output, "one"),
             Err(PyramidError::AtWork { .. })
@@ -351,10 +352,10 @@ mod tests {
             WorkFolder::open_shared(&output, "two", four).unwrap(),
         );
         let again = WorkFolder::open_shared(&output, "one", NonZeroU64::MIN).unwrap();
-        one.keep_failure(FIRST, "broken").unwrap();
+        one.record_failure(FIRST, "broken").unwrap();
         assert_eq!(again.failures(), [(0, "broken".to_owned())]);
-        again.keep_piece(FIRST, b"abc").unwrap();
-        one.keep_piece(FIRST, b"abc").unwrap();
+        again.store_piece(FIRST, b"abc").unwrap();
+        one.store_piece(FIRST, b"abc").unwrap();
         assert!(one.has(FIRST) && !other.has(FIRST) && one.failures().is_empty());
         let existing = WorkFolder::existing(&output, "one");
         assert_eq!(existing.divisions(), [NonZeroU64::MIN, four]);
@@ -362,7 +363,7 @@ mod tests {
         existing.remove();
         assert!(!WorkFolder::beside(&output).exists());
         assert!(
-            one.keep_piece(FIRST, b"abc").is_err(),
+            one.store_piece(FIRST, b"abc").is_err(),
             "the folder is not created again"
         );
     }

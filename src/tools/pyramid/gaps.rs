@@ -3,25 +3,42 @@
 use voltile_base::shard::Shard;
 
 use super::folder::WorkFolder;
-use super::{Failed, PyramidError, PyramidWork};
+use super::{FamilyFailures, PyramidError, PyramidWork};
+
+/// The maximum number of shards whose pieces are looked up: finding them takes time for each shard.
+const MAX_SHARDS: u64 = 4096;
 
 impl PyramidWork {
     /// The error that names the shards to run, if pieces are missing. Pieces of families that
     /// cannot be computed do not count.
-    pub(super) fn missing(&self, folder: &WorkFolder, failed: &Failed) -> Option<PyramidError> {
+    pub(super) fn missing(
+        &self,
+        folder: &WorkFolder,
+        failed: &FamilyFailures,
+    ) -> Option<PyramidError> {
         let pieces = self.pieces();
-        let missing: Vec<usize> = (0..pieces.len())
-            .filter(|place| {
-                !failed.contains_key(&pieces[*place].id.family) && !folder.has(pieces[*place].id)
-            })
-            .collect();
+        let mut missing = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            if !failed.contains_key(&piece.id.family) && !folder.has(piece.id) {
+                missing.push(index);
+            }
+        }
+        if missing.is_empty() {
+            return None;
+        }
         let mut shards = Vec::new();
         for count in folder.divisions() {
-            let makes_any = Shard::all(count).filter(|shard| {
-                let part = self.part(shard, &pieces);
-                missing.iter().any(|place| part.contains(place))
-            });
-            let names: Vec<String> = makes_any.map(|shard| shard.to_string()).collect();
+            if count.get() > MAX_SHARDS {
+                shards.push(format!("all of {count}"));
+                continue;
+            }
+            let mut names = Vec::new();
+            for shard in Shard::all(count) {
+                let part = self.part(&shard, &pieces);
+                if missing.iter().any(|index| part.contains(index)) {
+                    names.push(shard.to_string());
+                }
+            }
             shards.push(names.join(", "));
         }
         let mut advice = match shards.as_slice() {
@@ -34,7 +51,7 @@ impl PyramidWork {
                  voltile, or from before a file was changed",
             );
         }
-        (!missing.is_empty()).then(|| PyramidError::Missing {
+        Some(PyramidError::Missing {
             folder: folder.path().to_owned(),
             missing: missing.len(),
             all: pieces.len(),

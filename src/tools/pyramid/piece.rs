@@ -12,6 +12,7 @@ use super::PyramidError;
 use super::family::{Family, Unit};
 use super::grid::SumGrid;
 
+/// The number of bytes of the digest.
 const DIGEST: usize = blake3::OUT_LEN;
 
 /// The kinds of records. The number of a kind in a file is its place in this list.
@@ -44,6 +45,7 @@ pub(super) fn make(family: &Family, units: &[Unit]) -> Result<Vec<u8>, PyramidEr
     with_samples!(family.typed(), typed => make_typed(family, units, &typed))
 }
 
+/// `_typed` only says the voxel type.
 fn make_typed<T: Voxel>(
     family: &Family,
     units: &[Unit],
@@ -54,7 +56,7 @@ fn make_typed<T: Voxel>(
     for unit in units {
         let tower = family.build::<T>(
             &unit.node,
-            family.tree.read,
+            family.tree.read_height,
             &mut |node, sink| family.read::<T>(unit, node, &mut block, sink),
             &mut |done| {
                 if let Some(packed) = pack(&done.voxels)? {
@@ -102,11 +104,14 @@ fn packed_sums<T: Voxel>(grid: &SumGrid<T::Sum>) -> Result<PieceRecord, PackErro
 /// The sums in a record; `None` if its bytes are invalid.
 pub(super) fn sums<T: Voxel>(record: &PieceRecord) -> Option<SumGrid<T::Sum>> {
     let count = usize::try_from(record.at.volume()).ok()?;
-    let bytes =
-        zstd::bulk::decompress(&record.packed, count.checked_mul(size_of::<T::Sum>())?).ok()?;
+    let length = count.checked_mul(size_of::<T::Sum>())?;
+    let bytes = zstd::bulk::decompress(&record.packed, length).ok()?;
+    if bytes.len() != length {
+        return None;
+    }
     let mut grid = SumGrid::new(record.at.map(|extent| extent as usize));
     let sums: &mut [u8] = bytemuck::cast_slice_mut(&mut grid.sums);
-    (bytes.len() == sums.len()).then(|| sums.copy_from_slice(&bytes))?;
+    sums.copy_from_slice(&bytes);
     Some(grid)
 }
 

@@ -10,9 +10,9 @@ use voltile_base::geometry::{Region, Xyz};
 /// The edge of a chunk, in voxels of its level.
 pub(super) const EDGE: u64 = 64;
 /// The maximum number of voxels read at once.
-const READ: u64 = 1 << 22;
-/// The maximum number of voxels of a piece's node.
-const PIECE: u64 = 1 << 24;
+const MAX_READ: u64 = 1 << 22;
+/// The maximum number of voxels of the node that a piece is made of.
+const MAX_PIECE: u64 = 1 << 24;
 
 /// The tree of one volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +20,15 @@ pub(super) struct Tree {
     /// The volume's extent.
     pub size: Xyz<u64>,
     /// Whether z is halved like x and y.
-    pub deep: bool,
+    pub halves_z: bool,
     /// The number of levels computed; their heights are 1 to this number.
     pub levels: u32,
     /// The height of nodes at which voxels are read.
-    pub read: u32,
+    pub read_height: u32,
     /// The height of nodes at which pieces end.
-    pub piece: u32,
+    pub piece_height: u32,
     /// The height of the roots.
-    pub top: u32,
+    pub top_height: u32,
 }
 
 /// A chunk of a level.
@@ -41,18 +41,18 @@ pub(super) struct TreeNode {
 }
 
 impl Tree {
-    pub fn new(size: Xyz<u64>, deep: bool, levels: u32) -> Self {
+    pub fn new(size: Xyz<u64>, halves_z: bool, levels: u32) -> Self {
         let mut tree = Self {
             size,
-            deep,
+            halves_z,
             levels,
-            read: 0,
-            piece: 0,
-            top: 0,
+            read_height: 0,
+            piece_height: 0,
+            top_height: 0,
         };
-        tree.read = tree.highest(READ);
-        tree.piece = tree.highest(PIECE);
-        tree.top = tree.piece.max(levels);
+        tree.read_height = tree.highest(MAX_READ);
+        tree.piece_height = tree.highest(MAX_PIECE);
+        tree.top_height = tree.piece_height.max(levels);
         tree
     }
 
@@ -66,7 +66,7 @@ impl Tree {
         loop {
             let Xyz { x, y, z } = self.region(&node).size;
             let covers_all =
-                x == self.size.x && y == self.size.y && (z == self.size.z || !self.deep);
+                x == self.size.x && y == self.size.y && (z == self.size.z || !self.halves_z);
             node.height += 1;
             if covers_all || self.region(&node).voxels() > most {
                 return node.height - 1;
@@ -77,7 +77,7 @@ impl Tree {
     /// The downsample factor of a level.
     pub fn step(&self, height: u32) -> Xyz<u64> {
         let step = 1_u64.checked_shl(height).unwrap_or(u64::MAX);
-        Xyz::new(step, step, if self.deep { step } else { 1 })
+        Xyz::new(step, step, if self.halves_z { step } else { 1 })
     }
 
     /// The extent of a level.
@@ -116,9 +116,9 @@ impl Tree {
     }
 
     pub fn roots(&self) -> Vec<TreeNode> {
-        positions(Xyz::all(0), self.grid(self.top))
+        positions(Xyz::all(0), self.grid(self.top_height))
             .map(|at| TreeNode {
-                height: self.top,
+                height: self.top_height,
                 at,
             })
             .collect()
@@ -127,7 +127,7 @@ impl Tree {
     /// The nodes that a node is computed from.
     pub fn children(&self, node: &TreeNode) -> Vec<TreeNode> {
         let height = node.height.saturating_sub(1);
-        let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
+        let two = Xyz::new(2, 2, if self.halves_z { 2 } else { 1 });
         let start = node.at.zip(two, u64::saturating_mul);
         let end = start
             .zip(two, u64::saturating_add)
@@ -143,7 +143,7 @@ impl Tree {
         let mut ahead = self.roots();
         ahead.reverse();
         while let Some(node) = ahead.pop() {
-            if node.height <= self.piece {
+            if node.height <= self.piece_height {
                 found.push(node);
             } else {
                 ahead.extend(self.children(&node).into_iter().rev());
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn pieces_hold_every_voxel_once() {
-        for (size, deep, levels) in [
+        for (size, halves_z, levels) in [
             (Xyz::new(3000, 1700, 130), false, 12),
             (Xyz::new(700, 900, 600), true, 10),
             (Xyz::new(5000, 300, 1), false, 2),
             (Xyz::new(9000, 9000, 1), true, 14),
             (Xyz::new(1, 1, 1000), false, 1),
         ] {
-            let tree = Tree::new(size, deep, levels);
+            let tree = Tree::new(size, halves_z, levels);
             let pieces: Vec<Region> = tree.pieces().iter().map(|node| tree.region(node)).collect();
             assert_eq!(
                 pieces.iter().map(Region::voxels).sum::<u64>(),
@@ -181,10 +181,14 @@ mod tests {
                 "{tree:?}"
             );
             assert!(
-                pieces.iter().all(|piece| piece.voxels() <= PIECE),
+                pieces.iter().all(|piece| piece.voxels() <= MAX_PIECE),
                 "{tree:?}"
             );
-            assert!(tree.read <= tree.piece && tree.piece <= tree.top && tree.levels <= tree.top);
+            assert!(
+                tree.read_height <= tree.piece_height
+                    && tree.piece_height <= tree.top_height
+                    && tree.levels <= tree.top_height
+            );
         }
     }
 

@@ -123,14 +123,15 @@ impl<'a> WarmPicture<'a> {
         let times = self.times(&selection.times)?;
         let levels = self.levels(&selection.levels)?;
         for plane in &selection.planes {
-            for alike in self
-                .offered(&levels, *plane)
-                .chunk_by(|a, b| share_chunks(a, b))
-            {
-                let mut pass = self.pass(*plane, alike, selection.slices.clone());
-                let sources = alike.iter().flatten().map(|(_, level)| level.source.times);
-                let together = sources.max().unwrap_or(1).max(1);
-                for times in times.chunk_by(|a, b| a / together == b / together) {
+            let offered = self.offered(&levels, *plane);
+            for sharing in offered.chunk_by(|a, b| share_chunks(a, b)) {
+                let mut pass = self.pass(*plane, sharing, selection.slices.clone());
+                let in_chunk = sharing
+                    .iter()
+                    .flatten()
+                    .map(|(_, level)| level.source.times);
+                let chunk_times = in_chunk.max().unwrap_or(1).max(1);
+                for times in times.chunk_by(|a, b| a / chunk_times == b / chunk_times) {
                     pass.times = times
                         .iter()
                         .map(|time| self.is_series().then_some(*time))
@@ -245,11 +246,11 @@ impl<'a> WarmPicture<'a> {
             rows: 0,
             columns: 0,
         };
-        let place = Plane::ALL.iter().position(|other| *other == plane)?;
         for (channel, level) in shared {
             let first = self.dataset.first_slice(channel, level.factor)[axis];
             let end = first.saturating_add_unsigned(Xyz::from(level.size)[axis]);
-            let [columns, rows] = level.drawn[place].map(|pixels| pixels.div_ceil(TILE as u64));
+            let [columns, rows] =
+                level.drawn[plane as usize].map(|pixels| pixels.div_ceil(TILE as u64));
             slices.first = slices.first.min(first);
             slices.end = slices.end.max(end);
             slices.rows = slices.rows.max(rows);

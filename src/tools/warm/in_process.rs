@@ -9,11 +9,11 @@ use voltile_base::request::TileRequest;
 use super::run::{Producer, Stop, TileOutcome};
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutcome};
 
-/// The delay before retrying if all render threads are busy.
-const SOON: Duration = Duration::from_millis(20);
-/// The delay before retrying if a store or a server of tiles fails, and the time after which the
-/// work ends instead.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The pause before a retry if all render threads are busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// The pause before a retry if a tier, such as Redis or a store, fails.
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// The work ends if a tier fails for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service that writes its tiles to a disk cache or object storage.
@@ -39,12 +39,12 @@ impl Producer for InProcess {
                 Err(TileError::Tier(error))
                     if error.is_transient() && began.elapsed() < PATIENCE =>
                 {
-                    PAUSE
+                    FAILURE_PAUSE
                 }
                 Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => {
                     return TileOutcome::Over(error.to_string());
                 }
-                Err(error) if error.kind() == ErrorKind::Busy => SOON,
+                Err(error) if error.kind() == ErrorKind::Busy => BUSY_PAUSE,
                 Err(error) => return TileOutcome::Failed(error.to_string()),
             };
             if stop.wait(pause).await {

@@ -71,13 +71,34 @@ pub struct WarmReport {
     pub failed: u64,
     /// The bytes of the rendered tiles.
     pub bytes: u64,
-    /// The duration.
+    /// The duration of the run.
     pub seconds: f64,
     /// This process's counts during the run, if it rendered the tiles itself.
     #[serde(flatten)]
     pub counters: Option<RenderCounters>,
     /// The first of the tiles that failed: the path of each below a mount, and why.
     pub failures: Vec<String>,
+}
+
+impl WarmReport {
+    /// Counts a tile that was tried.
+    fn count(&mut self, tile: &TileRequest, outcome: TileOutcome) {
+        match outcome {
+            TileOutcome::Rendered(bytes) => {
+                self.rendered += 1;
+                self.bytes = self.bytes.saturating_add(bytes);
+            }
+            TileOutcome::Stored => self.stored += 1,
+            TileOutcome::Empty => self.empty += 1,
+            TileOutcome::Failed(why) => {
+                self.failed += 1;
+                if self.failures.len() < MAX_FAILURES {
+                    self.failures.push(format!("{tile}: {why}"));
+                }
+            }
+            TileOutcome::Over(_) | TileOutcome::Stopped => {}
+        }
+    }
 }
 
 /// The counts of a process that renders tiles.
@@ -148,27 +169,17 @@ pub async fn run(
         ..WarmReport::default()
     };
     while let Some((tile, outcome)) = filled.next().await {
-        let is_failed = matches!(outcome, TileOutcome::Failed(_));
         match outcome {
-            TileOutcome::Rendered(bytes) => {
-                report.rendered += 1;
-                report.bytes = report.bytes.saturating_add(bytes);
-            }
-            TileOutcome::Stored => report.stored += 1,
-            TileOutcome::Empty => report.empty += 1,
-            TileOutcome::Failed(why) => {
-                report.failed += 1;
-                if report.failures.len() < MAX_FAILURES {
-                    report.failures.push(format!("{tile}: {why}"));
-                }
-            }
+            TileOutcome::Stopped => {}
             TileOutcome::Over(why) => {
                 report.ending = Ending::Over(why);
                 break;
             }
-            TileOutcome::Stopped => continue,
+            outcome => {
+                progress.advance(1, matches!(outcome, TileOutcome::Failed(_)));
+                report.count(&tile, outcome);
+            }
         }
-        progress.advance(1, is_failed);
     }
     if stop.is_requested() && report.ending == Ending::Finished {
         report.ending = Ending::Stopped;

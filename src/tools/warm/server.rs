@@ -26,10 +26,11 @@ const UNIX: &str = "unix:";
 const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
 /// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The pause before a retry, at first and at most.
-const SOON: Duration = Duration::from_millis(250);
-const LATE: Duration = Duration::from_secs(15);
-/// The longest pause accepted from the server.
+/// The pause before the first retry; it doubles with each further retry.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause unless the server asks for a longer one.
+const MAX_OWN_PAUSE: Duration = Duration::from_secs(15);
+/// The longest pause that the server may ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The PNG signature.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
@@ -50,6 +51,7 @@ pub struct RemoteServer {
     name: String,
     /// The prefix of tile paths.
     tiles: String,
+    /// The maximum number of retries of a tile.
     retries: u32,
 }
 
@@ -209,13 +211,15 @@ impl Producer for RemoteServer {
     }
 }
 
-/// The pause after an attempt that `retries` attempts preceded: the pause that the server asks for,
-/// or twice the previous pause.
+/// The pause before the next retry, after `retries` retries: the pause that the server asks for,
+/// but at least twice the previous pause.
 fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
-    let own = SOON.saturating_mul(1 << retries.min(10)).min(LATE);
-    retry_after.map_or(own, |seconds| {
-        Duration::from_secs(seconds).clamp(own, MAX_PAUSE)
-    })
+    let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10));
+    let own = doubled.min(MAX_OWN_PAUSE);
+    match retry_after {
+        Some(seconds) => Duration::from_secs(seconds).clamp(own, MAX_PAUSE),
+        None => own,
+    }
 }
 
 impl ServerAnswer {
