@@ -8,13 +8,13 @@ use serde_json::json;
 use voltile_base::name::Name;
 
 use super::failure::Failure;
-use super::load::{Sound, load_sound};
+use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use super::warm;
 use crate::tools::bench::{
-    BenchSubject, Bottleneck, Row, TilePattern, bottleneck, measure, prepare,
+    BenchRow, BenchSubject, Bottleneck, TilePattern, bottleneck, measure, prepare,
 };
 
 /// The longest time that may be measured.
@@ -42,7 +42,7 @@ pub(super) struct BenchArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Failure> {
-    let Sound {
+    let SoundCatalog {
         settings,
         catalog,
         activity,
@@ -62,16 +62,16 @@ pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Fai
         output::stream(&heading(&subject, threads))?;
     }
     let mut rows = Vec::new();
-    let mut left = (subject.grids.len() * TilePattern::ALL.len()) as u32;
+    let mut rows_left = (subject.grids.len() * TilePattern::ALL.len()) as u32;
     for grid in &subject.grids {
         for pattern in TilePattern::ALL {
-            let time = end.saturating_duration_since(Instant::now()) / left;
+            let time = end.saturating_duration_since(Instant::now()) / rows_left;
             let row = measure(&catalog, &activity, grid, pattern, threads, time)?;
             if !arguments.json {
                 output::stream(&line(&row))?;
             }
             rows.push(row);
-            left -= 1;
+            rows_left -= 1;
         }
     }
     let bottleneck = bottleneck(&rows);
@@ -95,14 +95,14 @@ fn heading(subject: &BenchSubject, threads: usize) -> String {
         dtype,
         ..
     } = subject;
-    let all = match threads {
+    let all_threads = match threads {
         1 => "1 thread".to_owned(),
         _ => format!("{threads} threads"),
     };
     format!(
         "{token} {channel}, level {level}: {x} × {y} × {z} of {dtype}\n\n\
          {:>46} {:>29}\n\
-         plane pattern {:>9} {:>9} {:>9} {:>9} {:>11} {all:>11} {:>8}\n",
+         plane pattern {:>9} {:>9} {:>9} {:>9} {:>11} {all_threads:>11} {:>8}\n",
         "milliseconds of a tile",
         "tiles per second",
         "read",
@@ -114,7 +114,7 @@ fn heading(subject: &BenchSubject, threads: usize) -> String {
     )
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &BenchRow) -> String {
     let stages = row.stages.by_name();
     let times: String = stages
         .map(|(_, milliseconds)| format!(" {milliseconds:9.3}"))

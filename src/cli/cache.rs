@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use voltile_base::name::Name;
+use voltile_base::units;
 
 use super::failure::Failure;
 use super::load::listed;
@@ -19,7 +19,7 @@ use crate::tier::{Directory, TierError, TokenContents};
 #[derive(Debug, Args)]
 pub(super) struct CacheArguments {
     #[command(subcommand)]
-    what: CacheAction,
+    action: CacheAction,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,28 +57,26 @@ struct DirectoryChoice {
 /// The cache directory of a command.
 struct OpenedCache {
     path: PathBuf,
-    /// In bytes; unknown if the directory was given by `--directory`.
+    /// `cache.disk` in bytes; unknown if the directory was given by `--directory`.
     budget: Option<usize>,
-    /// Missing if nothing has been stored yet.
+    /// `None` if nothing has been stored yet.
     directory: Option<Directory>,
 }
 
 impl DirectoryChoice {
     fn open(&self) -> Result<OpenedCache, Failure> {
-        let (path, budget) = match self.directory.clone() {
-            Some(path) => (path, None),
-            None => {
-                let loaded = config::load(&self.configured.layers().or_default_file());
-                if !loaded.faults.is_empty() {
-                    return Err(Failure::Usage(listed(&loaded.faults)));
-                }
-                let missing = "no cache directory is configured: set cache.directory, or name one with --directory DIR";
-                let path = loaded.settings.cache.directory;
-                (
-                    path.ok_or_else(|| Failure::Usage(missing.to_owned()))?,
-                    Some(loaded.settings.cache.disk),
-                )
+        let (path, budget) = if let Some(path) = &self.directory {
+            (path.clone(), None)
+        } else {
+            let loaded = config::load(&self.configured.layers().or_default_file());
+            if !loaded.faults.is_empty() {
+                return Err(Failure::Usage(listed(&loaded.faults)));
             }
+            let Some(path) = loaded.settings.cache.directory else {
+                let problem = "no cache directory is configured: set cache.directory, or name one with --directory DIR";
+                return Err(Failure::Usage(problem.to_owned()));
+            };
+            (path, Some(loaded.settings.cache.disk))
         };
         let directory = Directory::open_existing(&path).map_err(tiers::unusable)?;
         Ok(OpenedCache {
@@ -91,14 +89,15 @@ impl DirectoryChoice {
 
 impl OpenedCache {
     fn contents(&self, verify: bool) -> Result<Vec<TokenContents>, TierError> {
-        self.directory
-            .as_ref()
-            .map_or(Ok(Vec::new()), |directory| directory.contents(verify))
+        match &self.directory {
+            Some(directory) => directory.contents(verify),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &CacheArguments) -> Result<(), Failure> {
-    match &arguments.what {
+    match &arguments.action {
         CacheAction::Stats {
             place,
             verify,
@@ -149,7 +148,7 @@ fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Resu
 fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -> String {
     let budget = cache
         .budget
-        .map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
+        .map(|bytes| format!(", which may take {}", units::bytes(bytes as u64)));
     let mut text = format!("{}{}\n", cache.path.display(), budget.unwrap_or_default());
     let width = contents
         .iter()
@@ -167,7 +166,7 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
     } in contents.iter().chain([all])
     {
         let token = output::escaped(token);
-        let bytes = ByteSize(*bytes).to_string();
+        let bytes = units::bytes(*bytes);
         let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
         let rest = match unfinished {
             0 => String::new(),
@@ -185,8 +184,10 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
         .map(Name::new)
         .transpose()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let removed = cache.directory.as_ref();
-    let removed = removed.map_or(Ok(Vec::new()), |directory| directory.clear(name.as_ref()))?;
+    let removed = match &cache.directory {
+        Some(directory) => directory.clear(name.as_ref())?,
+        None => Vec::new(),
+    };
     let path = cache.path.display();
     if let (Some(token), []) = (token, removed.as_slice()) {
         let known: Vec<String> = cache
@@ -206,10 +207,10 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
     let mut text = String::new();
     for each in &removed {
         let token = output::escaped(&each.token);
-        let size = ByteSize(each.bytes);
-        let what = if each.tiles == 1 { "tile" } else { "tiles" };
+        let size = units::bytes(each.bytes);
+        let noun = if each.tiles == 1 { "tile" } else { "tiles" };
         text.push_str(&format!(
-            "removed {} {what} of {token}, {size}\n",
+            "removed {} {noun} of {token}, {size}\n",
             each.tiles
         ));
     }

@@ -23,8 +23,8 @@ use crate::catalog::sidecar_path;
 const MAX_FILES: usize = 10_000;
 /// The maximum number of entries of folders that one search looks at.
 const MAX_ENTRIES: usize = 100_000;
-/// How long after its last change a folder can change again without another modification time, on
-/// file systems that store every other second (FAT).
+/// How long after its last change a folder can change again and keep its modification time: file
+/// systems may store times to two seconds (FAT).
 const FOLDER_SETTLES: Duration = Duration::from_secs(3);
 /// How long after its last change a file counts as still being written.
 const FILE_SETTLES: Duration = Duration::from_secs(60);
@@ -61,9 +61,10 @@ pub(super) struct Folders {
     folders: Vec<PathBuf>,
     /// The contents of the folders, and of all folders below, at the last search.
     listings: HashMap<PathBuf, FolderListing>,
-    /// Files that are not tried again until they change or count as written, with the reason.
+    /// Files that could not be opened, with the reason. They are not tried again until they change,
+    /// or no longer count as being written.
     broken: BTreeMap<PathBuf, (FileState, String)>,
-    /// The files that are not open yet and are being tried, as they were before that.
+    /// The files that are not open yet and are being tried, with their state before the trial.
     tried: BTreeMap<PathBuf, FileState>,
     /// The problems of the last search.
     remarks: BTreeSet<String>,
@@ -127,13 +128,14 @@ impl Folders {
     pub fn note_tried<'p>(&mut self, paths: impl Iterator<Item = &'p Path>) {
         let before = mem::take(&mut self.tried);
         for path in paths {
-            let state = before.get(path).copied().or_else(|| state_of(path));
-            self.tried
-                .extend(state.map(|state| (path.to_owned(), state)));
+            if let Some(state) = before.get(path).copied().or_else(|| state_of(path)) {
+                self.tried.insert(path.to_owned(), state);
+            }
         }
     }
 
-    /// Notes that a file could not be opened. It is tried again when it is not as it was before.
+    /// Notes that a file could not be opened. It is tried again when its state differs from the
+    /// state before the trial.
     pub fn note_broken(&mut self, path: &Path, problem: String) {
         let tried = self.tried.remove(path);
         if let Some(state) = tried.or_else(|| state_of(path)) {
@@ -167,7 +169,7 @@ struct FolderSearch {
     files: Vec<PathBuf>,
     /// The folders searched, by device and inode: a folder may be mounted or named twice.
     seen: HashSet<(u64, u64)>,
-    /// More than [`MAX_ENTRIES`] if there are more than may be looked at.
+    /// The number of entries looked at; more than [`MAX_ENTRIES`] if the search ended early.
     entries: usize,
     remarks: BTreeSet<String>,
 }
@@ -192,7 +194,9 @@ impl FolderSearch {
                     }
                     // It was removed since the folder above was read.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => drop(self.remarks.insert(message(&error))),
+                    Err(error) => {
+                        self.remarks.insert(message(&error));
+                    }
                 }
             }
             level = below;
@@ -201,7 +205,8 @@ impl FolderSearch {
         Ok(())
     }
 
-    /// Takes the files of a folder; returns the folders below it.
+    /// Takes the files of a folder; returns the folders below it. A folder without a root is one
+    /// that the user named.
     fn visit(
         &mut self,
         root: Option<&Root>,
@@ -230,6 +235,12 @@ impl FolderSearch {
                 folder.display()
             ));
         }
+        if let Some((path, error)) = &listing.unreadable {
+            self.remarks.insert(format!(
+                "{}: {error}. It is not known whether this is an HDF5 file; to have it served, let the server's user read it",
+                path.display()
+            ));
+        }
         self.entries += listing.entries;
         self.files.extend(listing.files.iter().cloned());
         let root = match root {
@@ -248,7 +259,7 @@ impl FolderSearch {
         Ok(below)
     }
 
-    /// Keeps to the limits, and remarks on what was not found because of them or at all.
+    /// Cuts the list of files to the limit; remarks if the search met a limit or found no file.
     fn conclude(&mut self, folders: &[PathBuf], depth: usize) {
         let all: Vec<String> = folders
             .iter()
@@ -292,6 +303,8 @@ struct FolderListing {
     entries: usize,
     /// The HDF5 files.
     files: Vec<PathBuf>,
+    /// The first file that cannot be read, with the error.
+    unreadable: Option<(PathBuf, String)>,
     /// The files that may become HDF5 files without a change of the folder, and the symbolic links.
     unsettled: Vec<(PathBuf, Option<FileStamp>)>,
     folders: Vec<PathBuf>,
@@ -328,9 +341,9 @@ impl FolderListing {
                 listing.unsettled.push((path.clone(), stamp_at(&path)));
             }
             if kind.is_dir() {
-                listing
-                    .folders
-                    .extend(listing.tree.is_none().then_some(path));
+                if listing.tree.is_none() {
+                    listing.folders.push(path);
+                }
             } else if kind.is_file()
                 || (kind.is_symlink() && path.is_file() && is_inside(root, &path))
             {
@@ -339,19 +352,32 @@ impl FolderListing {
         }
         paths.sort();
         listing.folders.sort();
-        for path in paths
-            .iter()
-            .filter(|path| !is_sidecar(path, &paths) && !is_part(path, &paths))
-        {
-            let state = stamp_at(path);
-            // A file that cannot be read now may be readable later.
-            let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
-            listing.files.extend(is_hdf5.then(|| path.clone()));
-            listing
-                .unsettled
-                .extend((!is_hdf5 && !is_settled).then(|| (path.clone(), state)));
-        }
+        listing.add_files(&paths);
         Ok(listing)
+    }
+
+    /// Adds the HDF5 files among the files of the folder, which are sorted, and notes the files that
+    /// may become HDF5 files or readable.
+    fn add_files(&mut self, paths: &[PathBuf]) {
+        for path in paths {
+            if is_sidecar(path, paths) || is_part(path, paths) {
+                continue;
+            }
+            let stamp = stamp_at(path);
+            match content_of(path) {
+                Ok(FileContent::Hdf5) => self.files.push(path.clone()),
+                Ok(FileContent::Foreign) => {}
+                Ok(FileContent::Unsettled) => self.unsettled.push((path.clone(), stamp)),
+                // It was removed since the folder was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    self.unsettled.push((path.clone(), stamp));
+                    if self.unreadable.is_none() {
+                        self.unreadable = Some((path.clone(), error.to_string()));
+                    }
+                }
+            }
+        }
     }
 
     /// Whether reading the folder again would find the same files.
@@ -385,6 +411,7 @@ fn is_part(path: &Path, all: &[PathBuf]) -> bool {
     detector_master(name)
         .or_else(|| bigdata_run(name))
         .is_some_and(|whole| {
+            // The name of the whole file is this one and an extension.
             let first = path.with_file_name(format!("{whole}."));
             let next = all.get(all.partition_point(|other| *other < first));
             next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
@@ -408,33 +435,44 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a file is an HDF5 file, and if not, whether it is likely to stay so.
-fn look(path: &Path) -> io::Result<(bool, bool)> {
+enum FileContent {
+    Hdf5,
+    Foreign,
+    /// The file is no HDF5 file yet, and may become one without a change of its folder.
+    Unsettled,
+}
+
+/// The content of a file by its first bytes and its age.
+fn content_of(path: &Path) -> io::Result<FileContent> {
     // Opening a FIFO that has taken the place of the file would block.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
     let about = file.metadata()?;
-    let mut first = [0; 8];
-    let read = if about.is_file() {
-        file.read_at(&mut first, 0)?
-    } else {
-        0
-    };
+    if !about.is_file() {
+        return Ok(FileContent::Unsettled);
+    }
+    if is_hdf5(&file)? {
+        return Ok(FileContent::Hdf5);
+    }
     // Programs that copy or write HDF5 files may fill in the beginning last.
-    let is_settled =
-        first.iter().take(read).any(|byte| *byte != 0) && !is_younger(&about, FILE_SETTLES);
-    Ok((about.is_file() && is_hdf5(&file)?, is_settled))
+    let mut first = [0; 8];
+    let length = file.read_at(&mut first, 0)?;
+    let is_blank = first[..length].iter().all(|byte| *byte == 0);
+    if is_blank || is_younger(&about, FILE_SETTLES) {
+        return Ok(FileContent::Unsettled);
+    }
+    Ok(FileContent::Foreign)
 }
 
-/// Whether the last change is more recent than `than`, or lies in the future.
-fn is_younger(about: &Metadata, than: Duration) -> bool {
+/// Whether the last change is less than `limit` ago, or lies in the future.
+fn is_younger(about: &Metadata, limit: Duration) -> bool {
     let age = about
         .modified()
         .ok()
         .and_then(|modified| SystemTime::now().duration_since(modified).ok());
-    age.is_none_or(|age| age < than)
+    age.is_none_or(|age| age < limit)
 }
 
 #[cfg(test)]
@@ -491,6 +529,27 @@ mod tests {
         folders.note_tried([&*path].into_iter());
         folders.note_broken(&path, "it is damaged".to_owned());
         assert_eq!(listed(&mut folders), 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named_until_it_can() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("locked.h5");
+        fs::write(&path, SIGNATURE).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        // The superuser reads every file.
+        let is_readable = fs::File::open(&path).is_ok();
+        let mut folders = Folders::among(&mut vec![place.path().into()]);
+        assert_eq!(folders.files(0).unwrap().len(), usize::from(is_readable));
+        let is_named = |folders: &Folders| {
+            let problems = folders.problems();
+            problems.iter().any(|problem| problem.contains("locked.h5"))
+        };
+        assert_eq!(is_named(&folders), !is_readable);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(folders.files(0).unwrap(), [path]);
+        assert!(!is_named(&folders));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Value;
 use voltile_base::flow::activity::Activity;
 use voltile_base::metrics::Metrics;
 
@@ -49,22 +50,17 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }
     let catalog = loaded.catalog;
-    let mut text = String::new();
-    for dataset in catalog.datasets() {
-        let configuration = configuration::configuration(&catalog, dataset, &file);
-        let inspection = catalog.inspect(dataset);
-        let warnings = advice::warnings(&inspection, &file);
-        text = if arguments.json {
-            as_json(&inspection, &warnings, &configuration)?
-        } else {
-            table::table(&inspection, &warnings, &configuration)
-        };
-    }
-    let text = format!("{}\n", text.trim_end());
+    let Some(dataset) = catalog.datasets().next() else {
+        return Err(Failure::Work(anyhow::anyhow!("{file} was not opened")));
+    };
+    let configuration = configuration::configuration(&catalog, dataset, &file);
+    let inspection = catalog.inspect(dataset);
+    let warnings = advice::warnings(&inspection, &file);
     if arguments.json {
-        output::print_bytes(text.as_bytes())
+        output::print_json(&as_json(&inspection, &warnings, &configuration)?)
     } else {
-        output::print(&text)
+        let text = table::table(&inspection, &warnings, &configuration);
+        output::print(&format!("{}\n", text.trim_end()))
     }
 }
 
@@ -73,10 +69,10 @@ fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],
     configuration: &str,
-) -> Result<String, serde_json::Error> {
+) -> Result<Value, serde_json::Error> {
     let mut value = inspection.json(warnings)?;
     if let Some(object) = value.as_object_mut() {
         object.insert("configuration".to_owned(), configuration.into());
     }
-    serde_json::to_string_pretty(&value)
+    Ok(value)
 }

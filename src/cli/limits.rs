@@ -57,17 +57,16 @@ pub(super) fn most_files() -> usize {
 
 /// Descriptors used for neither data files nor clients: logs, the cache directory, libraries, trial
 /// children.
-const RESERVE: usize = 64;
+const OTHER_DESCRIPTORS: usize = 64;
 /// Descriptors owned by each HTTP thread.
-const FOR_EACH_WORKER: usize = 4;
+const WORKER_DESCRIPTORS: usize = 4;
 
 /// The number of descriptors that client connections may take: the half not used by data files,
-/// minus a reserve.
+/// without the descriptors of the rest of the server.
 pub(super) fn most_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
-    most_files()
-        .saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers)))
-        .max(LEAST)
+    let others = OTHER_DESCRIPTORS.saturating_add(WORKER_DESCRIPTORS.saturating_mul(workers));
+    most_files().saturating_sub(others).max(LEAST)
 }
 
 /// The memory of the machine in bytes. Not from `/proc/meminfo`, which a service manager may hide.
@@ -93,10 +92,8 @@ pub(super) fn is_superuser() -> bool {
     }
     // Each line has the first user in the namespace, the first user outside of it, and the count.
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let mut numbers = map.split_whitespace();
-    let is_mapped = numbers.next().is_some_and(|inside| inside != "0")
-        || numbers.next().is_some_and(|outside| outside != "0");
-    !is_mapped
+    let mut users = map.split_whitespace().take(2);
+    users.all(|user| user == "0")
 }
 
 /// Makes allocations fail beyond `bytes` of memory; mapped files do not count.
@@ -132,23 +129,20 @@ pub(super) fn end_at_once(status: i32) -> ! {
     }
 }
 
-/// A crash writes no file with the memory of the process.
+/// Keeps a crash from writing the memory of the process to a file.
 pub(super) fn dump_no_core() {
     set(Resource::Core, Some(0));
 }
 
 /// Kills the process after `seconds` more of CPU time.
-pub(super) fn allow_computing(seconds: u64) {
+pub(super) fn allow_cpu_seconds(seconds: u64) {
     let so_far = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
-    set(
-        Resource::Cpu,
-        u64::try_from(so_far)
-            .ok()
-            .map(|so_far| so_far + 1 + seconds),
-    );
+    // The time so far is rounded down.
+    let limit = so_far.unsigned_abs() + 1 + seconds;
+    set(Resource::Cpu, Some(limit));
 }
 
-/// Sets the soft limit; the hard limit stays as it is.
+/// Sets the soft limit, at most to the hard limit, which stays as it is; `None` is unlimited.
 fn set(resource: Resource, current: Option<u64>) {
     let maximum = getrlimit(resource).maximum;
     let current = match (current, maximum) {

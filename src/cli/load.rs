@@ -23,6 +23,7 @@ use crate::tier::{Directory, TierError};
 pub(super) struct LoadedCatalog {
     pub settings: Settings,
     pub catalog: Catalog,
+    /// All faults, sorted.
     pub faults: Vec<Fault>,
     /// The notices about the datasets.
     pub notices: Vec<(Severity, Fault)>,
@@ -52,12 +53,12 @@ pub(super) fn choose_log_format(log: &LogWriter, read: &config::Loaded) {
     }
 }
 
-/// Opens the files of settings; logs warnings and collects faults. Of the files found in folders,
-/// opens at most `found`; the catalogue opens the rest later.
+/// Opens the files of settings; logs warnings and collects faults. Opens at most `max_found` of the
+/// files found in folders; the catalogue opens the rest later.
 pub(super) fn open(
     log: &LogWriter,
     read: config::Loaded,
-    found: usize,
+    max_found: usize,
     metrics: &Metrics,
     activity: &Activity,
 ) -> LoadedCatalog {
@@ -68,7 +69,7 @@ pub(super) fn open(
         warnings,
         ..
     } = read;
-    let opened = open_catalog(&settings, found, metrics, activity);
+    let opened = open_catalog(&settings, max_found, metrics, activity);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
         if let Some(file) = settings.datasets.remove(&token).and_then(|it| it.file) {
@@ -83,7 +84,13 @@ pub(super) fn open(
         tracing::warn!("{warning}");
     }
     faults.extend(opened.faults);
-    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
+    faults.extend(
+        settings
+            .cache
+            .directory
+            .as_deref()
+            .and_then(directory_fault),
+    );
     faults.sort();
     LoadedCatalog {
         settings,
@@ -95,11 +102,11 @@ pub(super) fn open(
     }
 }
 
-/// Opens the catalogue after trials of its files. Of the files found in folders, at most `found` are
-/// opened now.
+/// Opens the catalogue after trials of its files; at most `max_found` of the files found in folders
+/// are opened now.
 fn open_catalog(
     settings: &Settings,
-    found: usize,
+    max_found: usize,
     metrics: &Metrics,
     activity: &Activity,
 ) -> OpenedCatalog {
@@ -113,7 +120,7 @@ fn open_catalog(
         .iter()
         .filter(|(_, dataset)| dataset.found_in.is_some());
     let waiting: BTreeSet<Name> = in_folders
-        .skip(found)
+        .skip(max_found)
         .map(|(token, _)| token.clone())
         .collect();
     let run_trials = probe::run_trials(store.clone());
@@ -121,18 +128,19 @@ fn open_catalog(
     Catalog::open_tried(files, settings, waiting, &*run_trials, metrics, activity)
 }
 
-/// The fault of a cache directory that must not be used: with foreign content, for example.
-fn misnamed(directory: &Path) -> Option<Fault> {
+/// The fault of `cache.directory` if it names a directory that must not be used: one with foreign
+/// content, for example.
+fn directory_fault(directory: &Path) -> Option<Fault> {
     let error = Directory::open_existing(directory)
         .err()
-        .filter(TierError::is_misnamed)?;
+        .filter(TierError::is_unsuitable)?;
     Some(Fault {
         key: "cache.directory".to_owned(),
         problem: error.to_string(),
     })
 }
 
-/// Reads the certificate and key for TLS, if configured; adds to the faults.
+/// Reads the certificate and key for TLS, if configured; adds the faults of their files.
 pub(super) fn certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
     if loaded
@@ -164,7 +172,7 @@ pub(super) fn listed(faults: &[Fault]) -> String {
 }
 
 /// The settings and catalogue of a command, without faults and with at least one dataset.
-pub(super) struct Sound {
+pub(super) struct SoundCatalog {
     pub settings: Settings,
     pub catalog: Catalog,
     pub metrics: Metrics,
@@ -172,7 +180,7 @@ pub(super) struct Sound {
 }
 
 /// Opens the files that the layers name; fails if anything has a fault.
-pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<Sound, Failure> {
+pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<SoundCatalog, Failure> {
     let metrics = Metrics::default();
     let activity = Activity::default();
     let LoadedCatalog {
@@ -181,7 +189,7 @@ pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<Sound, Fail
     if catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    Ok(Sound {
+    Ok(SoundCatalog {
         settings,
         catalog,
         metrics,

@@ -71,9 +71,12 @@ impl LogWriter {
     /// Takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the lines, in the
     /// syntax of [`Targets`].
     pub fn install(&self) {
-        let wanted = std::env::var("VOLTILE_LOG")
-            .ok()
-            .and_then(|wanted| wanted.parse().ok());
+        let filter = std::env::var("VOLTILE_LOG").unwrap_or_default();
+        let parsed = match filter.as_str() {
+            "" => Ok(default_targets()),
+            filter => filter.parse::<Targets>(),
+        };
+        let problem = parsed.as_ref().err().map(ToString::to_string);
         let writer = self.clone();
         // Otherwise a line that cannot be written is reported by a macro that panics for the same
         // reason.
@@ -82,8 +85,14 @@ impl LogWriter {
             .with_ansi(io::stderr().is_terminal())
             .event_format(format::ChosenFormat::new(Arc::clone(&self.is_json)))
             .with_writer(move || writer.clone())
-            .with_filter(wanted.unwrap_or_else(default_targets));
+            .with_filter(parsed.unwrap_or_else(|_| default_targets()));
         tracing_subscriber::registry().with(lines).init();
+        if let Some(problem) = problem {
+            tracing::warn!(
+                "VOLTILE_LOG is ignored, because {filter:?} does not say which lines to log: {problem}; expected a level, or levels \
+                 of targets such as warn,voltile=debug"
+            );
+        }
         let log = self.clone();
         // The standard library's hook would write to standard error itself, and could block.
         std::panic::set_hook(Box::new(move |panic| {
@@ -109,7 +118,7 @@ impl LogWriter {
         self.push(format!("{text}\n"));
     }
 
-    /// Waits until the queued lines are written; gives up if the reader does not read.
+    /// Waits until the queued lines are written, at most for a moment: the reader may not read.
     pub fn flush(&self) {
         let Some(queue) = &self.queue else { return };
         let (mark, written) = channel();
@@ -151,7 +160,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// For `tracing`, which writes each line with one call.
+/// `tracing` writes to this, and writes each line with one call.
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);

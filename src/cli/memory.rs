@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Control groups of version 2 and version 1 are read, which may be mounted side by side. The
-//! limits of all groups above that of the process count, as far as they can be seen: a container
-//! may see only part of them.
+//! limits of the process's group and of all groups above it count, as far as they can be seen: a
+//! container may see only part of the groups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use super::limits;
 use crate::config::Memory;
 
-/// The files with limits, in bytes or `max`. Above `memory.high` a process is slowed down rather
-/// than ended.
+/// The files with limits, in bytes or `max`, of version 2. Above `memory.high` a process is slowed
+/// down rather than ended.
 const VERSION_2: &[&str] = &["memory.max", "memory.high"];
+/// The files with limits of version 1.
 const VERSION_1: &[&str] = &["memory.limit_in_bytes"];
 
 /// The memory that this process may use, if the system tells.
@@ -51,7 +52,7 @@ struct CgroupMount {
     /// The group that is mounted.
     group: PathBuf,
     /// The mount point, relative to the root.
-    place: PathBuf,
+    mount_point: PathBuf,
 }
 
 impl CgroupMount {
@@ -61,7 +62,7 @@ impl CgroupMount {
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
         let group = mount.next()?.into();
-        let place = mount.next()?.trim_start_matches('/').into();
+        let mount_point = mount.next()?.trim_start_matches('/').into();
         let mut system = system.split(' ');
         let kind = system.next()?;
         let options = system.nth(1)?;
@@ -70,38 +71,38 @@ impl CgroupMount {
         (is_version_1 || is_version_2).then_some(Self {
             is_version_2,
             group,
-            place,
+            mount_point,
         })
     }
 
     /// The smallest limit of the group at a path and of the groups above it; `None` if this is not
     /// the mount of the hierarchy with these controllers.
     fn limit(&self, root: &Path, controllers: &str, path: &Path) -> Option<u64> {
-        let files = match self.is_version_2 {
-            true if controllers.is_empty() => VERSION_2,
-            false
-                if controllers
-                    .split(',')
-                    .any(|controller| controller == "memory") =>
-            {
-                VERSION_1
-            }
-            _ => return None,
+        // Version 2 has one hierarchy, whose controllers are not named.
+        let is_of_mount = if self.is_version_2 {
+            controllers.is_empty()
+        } else {
+            controllers.split(',').any(|name| name == "memory")
+        };
+        if !is_of_mount {
+            return None;
+        }
+        let files = if self.is_version_2 {
+            VERSION_2
+        } else {
+            VERSION_1
         };
         // In a container the path may be the host's; only the mounted group is visible then.
         let below = path.strip_prefix(&self.group).unwrap_or(Path::new(""));
-        let top = root.join(&self.place);
-        let all = below
-            .ancestors()
-            .flat_map(|group| std::iter::repeat(top.join(group)).zip(files));
-        all.filter_map(|(group, file)| {
-            fs::read_to_string(group.join(file))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
-        })
-        .min()
+        let mut limits = Vec::new();
+        for group in below.ancestors() {
+            let folder = root.join(&self.mount_point).join(group);
+            for file in files {
+                let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+                limits.extend(text.trim().parse::<u64>());
+            }
+        }
+        limits.into_iter().min()
     }
 }
 

@@ -44,17 +44,17 @@ use crate::config::Files;
 use crate::confine::{self, Bounds};
 
 /// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
-const COMPUTING: u64 = 8;
-/// A file gets one more second for each of this many bytes: large files may hold hundreds of
-/// thousands of objects.
-const BYTES_A_SECOND: u64 = 4 << 20;
+const MIN_CPU_SECONDS: u64 = 8;
+/// A file gets one more second of CPU time for each of this many bytes: large files may hold
+/// hundreds of thousands of objects.
+const BYTES_PER_CPU_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
-const MAX_COMPUTING: u64 = 50;
-/// The time limit on trial reads ([`Trial::run`]), for all files of one child.
-const REHEARSALS: Duration = Duration::from_secs(6);
-/// The wait for one file: longer than the maximum CPU time, as disks may be slow and other
+const MAX_CPU_SECONDS: u64 = 50;
+/// The time limit on trial reads ([`Trial::run`]), for all files of one child together.
+const TRIAL_READS: Duration = Duration::from_secs(6);
+/// The longest wait for one trial: longer than the maximum CPU time, as disks may be slow and other
 /// processes need CPU time, too.
-const PATIENCE: Duration = Duration::from_secs(3 * MAX_COMPUTING);
+const PATIENCE: Duration = Duration::from_secs(3 * MAX_CPU_SECONDS);
 
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -65,11 +65,11 @@ const MAX_CHILDREN: usize = 4;
 const MAX_MEMORY: u64 = 1 << 30;
 /// A child that gets less than this runs alone.
 const LEAST_MEMORY: u64 = 128 << 20;
-/// The minimum number of bytes that an answer counts, so that the number of unread answers is
-/// limited, too.
+/// A shorter answer counts as this many bytes, so that the number of unread answers is limited,
+/// too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
-/// Why a child is killed, as the end of a sentence that begins with "opening it".
+/// Why a child is killed: the predicate of a sentence whose subject is "opening it".
 const ASKS_TOO_MUCH: &str =
     "requests more bytes at once than the memory of the child process holds";
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
@@ -92,14 +92,14 @@ enum ToChild {
 enum FromChild {
     /// The trial is over.
     Done,
-    /// Bytes of an object are wanted.
+    /// The child wants bytes of an object.
     Wanted(store::RelayRequest),
 }
 
 /// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
     name_process();
-    let latest = Instant::now() + REHEARSALS;
+    let latest = Instant::now() + TRIAL_READS;
     let mut first = String::new();
     if io::stdin().read_line(&mut first)? == 0 {
         return Ok(());
@@ -123,7 +123,7 @@ pub(super) fn run() -> Result<(), Failure> {
             }
         })?;
     for trial in trials {
-        limits::allow_computing(computing(&trial));
+        limits::allow_cpu_seconds(cpu_seconds(&trial));
         trial.run(latest, &store);
         say(&serde_json::to_string(&FromChild::Done)?)?;
     }
@@ -167,12 +167,12 @@ fn say(line: &str) -> io::Result<()> {
 }
 
 /// The CPU time allowed for a file, in seconds.
-fn computing(trial: &Trial) -> u64 {
+fn cpu_seconds(trial: &Trial) -> u64 {
     let Some(path) = trial.file.path() else {
-        return MAX_COMPUTING;
+        return MAX_CPU_SECONDS;
     };
     let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
-    (COMPUTING + bytes / BYTES_A_SECOND).min(MAX_COMPUTING)
+    (MIN_CPU_SECONDS + bytes / BYTES_PER_CPU_SECOND).min(MAX_CPU_SECONDS)
 }
 
 /// Runs trials as the settings say; objects are read from this store.
@@ -197,8 +197,8 @@ pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
     })
 }
 
-/// Runs trials, in several children side by side; `program` is run as the child. Calls `ended` when
-/// a trial ends: with the file, and the reason if the file must not be opened.
+/// Runs trials in several children side by side; `program` returns the path of the child's program.
+/// Calls `ended` when a trial ends: with the file, and the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,
@@ -224,7 +224,7 @@ fn try_each(
                 continue;
             }
             let start = &|| TrialChild::start(&program()?, store, &bounds);
-            let why = match tried(start, child.take(), trial) {
+            let why = match run_trial(start, child.take(), trial) {
                 Ok(TrialOutcome::Survived(living)) => {
                     child = Some(living);
                     None
@@ -256,7 +256,7 @@ fn children(memory: u64) -> usize {
 
 /// Tries a file in the child of the last trial, or in a new child if there is none or it has died
 /// since.
-fn tried(
+fn run_trial(
     start: &dyn Fn() -> io::Result<TrialChild>,
     child: Option<TrialChild>,
     trial: &Trial,
@@ -290,7 +290,7 @@ struct TrialChild {
     done: Receiver<Result<(), &'static str>>,
     /// The object on trial: the child may read all objects in its folder and below.
     on_trial: Arc<Mutex<Option<Address>>>,
-    /// The memory that it may take, in bytes.
+    /// The memory that the child may take, in bytes.
     memory: u64,
 }
 
@@ -363,7 +363,7 @@ impl TrialChild {
                 self.child.kill()?;
                 Ok(TrialOutcome::Died(died_of(
                     self.child.wait()?,
-                    computing(trial),
+                    cpu_seconds(trial),
                     self.memory,
                 )))
             }
@@ -380,8 +380,22 @@ impl TrialChild {
     }
 }
 
+impl Drop for TrialChild {
+    fn drop(&mut self) {
+        // A child that hangs would never end by itself.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn no_pipes() -> io::Error {
+    io::Error::other("the child process has no pipes")
+}
+
 /// Answers a child's requests for bytes of objects, and tells `done` when a trial is over or the
-/// child must be killed. Ends with the child's output.
+/// child must be killed. Returns when the child's output ends.
 fn hear_child(
     out: ChildStdout,
     answers: &ChildInput,
@@ -390,14 +404,15 @@ fn hear_child(
     done: &Sender<Result<(), &'static str>>,
 ) {
     let mut out = BufReader::new(out);
-    let mut lines = std::iter::from_fn(|| next_line(&mut out));
-    lines.next().as_deref().map(log_lacking);
-    for line in lines {
+    if let Some(lacking) = next_line(&mut out) {
+        log_lacking(&lacking);
+    }
+    while let Some(line) = next_line(&mut out) {
         match serde_json::from_str(&line) {
             Ok(FromChild::Wanted(wanted)) => {
                 let expected = wanted.length().max(LEAST_ANSWER);
                 if !answers.expect(expected) {
-                    // A receiver that is gone needs no reason.
+                    // If nobody receives it, the child is being killed already.
                     let _ = done.send(Err(ASKS_TOO_MUCH));
                     break;
                 }
@@ -410,26 +425,16 @@ fn hear_child(
                     }
                 });
             }
-            Ok(FromChild::Done) if done.send(Ok(())).is_ok() => {}
-            _ => {
+            Ok(FromChild::Done) => {
+                if done.send(Ok(())).is_err() {
+                    break;
+                }
+            }
+            Err(_) => {
                 let _ = done.send(Err(INVALID_MESSAGE));
                 break;
             }
         }
-    }
-}
-
-fn no_pipes() -> io::Error {
-    io::Error::other("the child process has no pipes")
-}
-
-impl Drop for TrialChild {
-    fn drop(&mut self) {
-        // A child that hangs would never end by itself.
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
     }
 }
 
@@ -448,7 +453,7 @@ struct ChildInput {
 struct ChildMessage {
     line: String,
     bytes: Bytes,
-    /// The number of bytes that it counts as unread until it is written.
+    /// The number of bytes that this message adds to the unread bytes until it is written.
     expected: u64,
 }
 
@@ -485,10 +490,8 @@ impl ChildInput {
     /// Counts an answer that was asked for; `false` if it is too long, or the child does not read
     /// its answers.
     fn expect(&self, expected: u64) -> bool {
-        self.unread
-            .fetch_add(expected, Ordering::Relaxed)
-            .saturating_add(expected)
-            <= self.most
+        let before = self.unread.fetch_add(expected, Ordering::Relaxed);
+        before.saturating_add(expected) <= self.most
     }
 
     /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes
@@ -510,8 +513,10 @@ impl ChildInput {
 fn next_line(out: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
-    let is_whole = line.pop() == Some(b'\n');
-    String::from_utf8(line).ok().filter(|_| is_whole)
+    if line.pop() != Some(b'\n') {
+        return None;
+    }
+    String::from_utf8(line).ok()
 }
 
 /// Logs the protections that are not in force in a trial child.
@@ -533,14 +538,14 @@ fn own_program() -> io::Result<PathBuf> {
 }
 
 /// Describes how a file ended the process that opened it, and what to do.
-fn died_of(status: ExitStatus, computing: u64, most: u64) -> String {
+fn died_of(status: ExitStatus, cpu_seconds: u64, memory: u64) -> String {
     let mut mend = WRITE_AGAIN;
     let what = match (status.signal(), status.code()) {
-        (Some(libc::SIGXCPU), _) => format!("takes more than {computing} seconds of CPU time"),
+        (Some(libc::SIGXCPU), _) => format!("takes more than {cpu_seconds} seconds of CPU time"),
         (None, Some(memory::EXCEEDED)) => {
             mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
                     set files.trial = \"off\"";
-            format!("takes more than {} MiB of memory", most >> 20)
+            format!("takes more than {} MiB of memory", memory >> 20)
         }
         (Some(signal @ libc::SIGABRT), _) => {
             format!("ends the process (signal {signal}), or takes more memory than it can get")
@@ -729,7 +734,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let after = |length: u64| {
             file.as_file().set_len(length).unwrap();
-            computing(&trial(file.path()))
+            cpu_seconds(&trial(file.path()))
         };
         assert_eq!([after(1000), after(40 << 20), after(1 << 40)], [8, 18, 50]);
     }

@@ -12,7 +12,7 @@ use voltile_base::shard::Shard;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
-use super::load::{Sound, load_sound};
+use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -52,7 +52,7 @@ pub(super) struct PyramidArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), Failure> {
-    let Sound {
+    let SoundCatalog {
         settings,
         catalog,
         metrics,
@@ -61,22 +61,24 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
-    let single = arguments.output.is_some() || arguments.rechunk.is_some();
-    if single && files.len() != 1 {
-        let option = if arguments.output.is_some() {
-            "--output"
-        } else {
-            "--rechunk"
-        };
-        let problem = format!("{option} is for one file; there are {}", files.len());
+    let single_output = match (&arguments.output, &arguments.rechunk) {
+        (Some(_), _) => Some("--output"),
+        (None, Some(_)) => Some("--rechunk"),
+        (None, None) => None,
+    };
+    if let Some(option) = single_output
+        && files.len() != 1
+    {
         return Err(Failure::Usage(format!(
-            "{problem}; name one file, or one dataset with --token"
+            "{option} is for one file; there are {}; name one file, or one dataset with --token",
+            files.len()
         )));
     }
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
-        if let Err(failure) = make(arguments, (number, file, wanted), threads, &activity) {
+        let made = make_levels(arguments, number, file, wanted, threads, &activity);
+        if let Err(failure) = made {
             output::complain(log, &failure.to_string());
             failed += 1;
         }
@@ -134,27 +136,20 @@ fn by_file(
     Ok(files)
 }
 
-fn make(
+/// Makes the levels of a file, the one with this number, and prints them; fails if any level could
+/// not be made.
+fn make_levels(
     arguments: &PyramidArguments,
-    (number, file, wanted): (u64, &Location, &[WantedChannel]),
+    number: u64,
+    file: &Location,
+    wanted: &[WantedChannel],
     threads: NonZeroUsize,
     activity: &Activity,
 ) -> Result<(), Failure> {
-    let advice = format!(
-        "levels are looked for beside a file; write a local copy that has all levels: voltile pyramid --rechunk FILE.h5 {file}"
-    );
-    let (output, role) = match (&arguments.rechunk, &arguments.output) {
-        (Some(volume), _) => (volume.clone(), Role::Volume),
-        (None, Some(sidecar)) => (
-            local(file, &advice).map(|_| sidecar.clone())?,
-            Role::Sidecar,
-        ),
-        (None, None) => (sidecar_path(local(file, &advice)?), Role::Sidecar),
-    };
-    let output = super::sources::file(output)?;
+    let (output, role) = output_of(arguments, file)?;
     let output = local(&output, "voltile writes local files only")?;
     if role == Role::Volume {
-        measure(wanted);
+        measure_windows(wanted);
     }
     let mut work = PyramidWork::plan(file, output, role, wanted)?;
     work.number = number;
@@ -194,31 +189,52 @@ fn make(
     Err(anyhow::Error::msg(problem).into())
 }
 
+/// The file to write, and what it is to be.
+fn output_of(arguments: &PyramidArguments, file: &Location) -> Result<(Location, Role), Failure> {
+    if let Some(volume) = &arguments.rechunk {
+        return Ok((super::sources::file(volume.clone())?, Role::Volume));
+    }
+    let advice = format!(
+        "levels are looked for beside a file; write a local copy that has all levels: voltile pyramid --rechunk FILE.h5 {file}"
+    );
+    let path = local(file, &advice)?;
+    let sidecar = match &arguments.output {
+        Some(output) => output.clone(),
+        None => sidecar_path(path),
+    };
+    Ok((super::sources::file(sidecar)?, Role::Sidecar))
+}
+
+/// The path of a file; fails for an object in a store, and says `why`.
 fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
     file.path()
         .ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
 }
 
-/// A rechunked volume keeps the windows of its original: percentiles measured on it would differ.
-fn measure(wanted: &[WantedChannel]) {
+/// Measures the windows of channels. A rechunked volume keeps the windows of its original:
+/// percentiles measured on the volume would differ.
+fn measure_windows(wanted: &[WantedChannel]) {
     for WantedChannel { channel, .. } in wanted {
-        let survey = channel.survey().map(|survey| channel.keep(&survey.into()));
-        if let Err(error) = survey {
-            tracing::warn!(
+        match channel.survey() {
+            Ok(survey) => channel.keep(&survey.into()),
+            Err(error) => tracing::warn!(
                 "cannot compute the window of the channel {}: {error}",
                 channel.name
-            );
+            ),
         }
     }
 }
 
 /// Describes the levels that were written.
 fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
-    let lines = levels
-        .iter()
-        .map(|(channel, levels)| format!("  {channel}: levels {}\n", numbers(levels)));
-    let path = (!levels.is_empty()).then(|| format!("{}\n", work.output.display()));
-    path.into_iter().chain(lines).collect()
+    if levels.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{}\n", work.output.display());
+    for (channel, levels) in levels {
+        text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
+    }
+    text
 }
 
 /// Describes the pieces that a shard made, and the pieces that are missing.

@@ -13,10 +13,11 @@ use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
-use super::load::{Sound, load_sound};
+use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
+use crate::catalog::{Catalog, ZarrImage};
 use crate::http::write_references;
 
 #[derive(Debug, Args)]
@@ -36,27 +37,25 @@ pub(super) struct ReferencesArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<(), Failure> {
-    let Sound {
+    let SoundCatalog {
         settings, catalog, ..
     } = load_sound(log, &arguments.sources.layers()?)?;
     let tokens: Vec<&str> = catalog
         .datasets()
         .map(|dataset| dataset.token.as_str())
         .collect();
-    let only = if let [only] = tokens[..] {
-        Some(only)
-    } else {
-        None
+    let token = match (&arguments.token, tokens.as_slice()) {
+        (Some(token), _) => token.as_str(),
+        (None, [only]) => *only,
+        (None, _) => {
+            return Err(Failure::Usage(format!(
+                "there are several datasets; choose one with --token: {}",
+                tokens.join(", ")
+            )));
+        }
     };
-    let Some(token) = arguments.token.as_deref().or(only) else {
-        return Err(Failure::Usage(format!(
-            "there are several datasets; choose one with --token: {}",
-            tokens.join(", ")
-        )));
-    };
-    let token = VersionedToken::new(token)?;
-    let channel = arguments.channel.as_deref().map(Name::new).transpose()?;
-    let image = catalog.image(&token, channel.as_ref())?;
+    let image = chosen_image(&catalog, token, arguments.channel.as_deref())
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let write =
         |out: &mut dyn Write| write_references(&image, settings.server.references.as_deref(), out);
     let path = &arguments.output;
@@ -65,7 +64,7 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
         write(&mut text)?;
         return output::print_bytes(&text);
     }
-    // Under its name only when it is whole; with the permissions of other new files.
+    // The file gets its name when it is whole, and has the permissions of other new files.
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -81,4 +80,15 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
         .persist(path)
         .with_context(unwritable)?;
     Ok(())
+}
+
+/// The image of a dataset or of one of its channels.
+fn chosen_image(
+    catalog: &Catalog,
+    token: &str,
+    channel: Option<&str>,
+) -> anyhow::Result<ZarrImage> {
+    let token = VersionedToken::new(token)?;
+    let channel = channel.map(Name::new).transpose()?;
+    Ok(catalog.image(&token, channel.as_ref())?)
 }

@@ -22,8 +22,9 @@ use crate::http::{Certificates, LiveSite};
 use crate::service::{Reloaded, ServicePart, TileService};
 use crate::tier::Directory;
 
-/// The interval at which folders are listed, unless `files.watch` says otherwise.
-const FOLDERS: Duration = Duration::from_secs(2);
+/// The interval at which folders are searched, unless `files.watch` says otherwise, and at which
+/// datasets that are still being opened are asked about.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The maximum number of datasets that a line of the log names.
 const MAX_NAMES: usize = 20;
@@ -65,7 +66,7 @@ impl Reloader {
 
     /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
     fn run(&mut self, orders: &Receiver<()>, is_waiting: bool) {
-        // It opens files, and may then have libhdf5's lock.
+        // This thread opens files, and may then have libhdf5's lock.
         self.service.stalls().watch_thread(false);
         let mut next = (self.started.files.watch, false);
         if is_waiting {
@@ -73,8 +74,8 @@ impl Reloader {
         }
         loop {
             let (watch, is_pending) = next;
-            let usual = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
-            let soon = is_pending.then_some(FOLDERS);
+            let usual = watch.or((!self.folders.is_empty()).then_some(SEARCH_INTERVAL));
+            let soon = is_pending.then_some(SEARCH_INTERVAL);
             let interval = usual.into_iter().chain(soon).min();
             let order = match interval {
                 Some(interval) => orders.recv_timeout(interval.max(self.folders.pause())),
@@ -89,7 +90,8 @@ impl Reloader {
         }
     }
 
-    /// Tells the service manager, which may have sent the signal.
+    /// Reloads; after a signal also creates the cache directory if it is missing, and tells the
+    /// service manager, which may have sent the signal.
     fn tell_and_reload(&mut self, is_ordered: bool) -> Option<NextReload> {
         if !is_ordered {
             return self.reload(false);
@@ -151,15 +153,15 @@ impl Reloader {
             return Err(texts(&faults));
         }
         self.remember(&settings);
-        let kept = config::restart_only(&self.started, &mut settings);
+        let unchangeable = config::restart_only(&self.started, &mut settings);
         if is_ordered {
             for warning in warnings {
                 tracing::warn!("{warning}");
             }
-            if !kept.is_empty() {
+            if !unchangeable.is_empty() {
                 tracing::warn!(
                     "changes of {} take effect when the server is restarted",
-                    kept.join(", ")
+                    unchangeable.join(", ")
                 );
             }
         }
@@ -191,15 +193,13 @@ impl Reloader {
 
     /// Notes the tokens of files found in folders, so that no other file gets one of them later.
     fn remember(&mut self, settings: &Settings) {
-        for (token, dataset) in settings
-            .datasets
-            .iter()
-            .filter(|(_, dataset)| dataset.found_in.is_some())
-        {
+        for (token, dataset) in &settings.datasets {
             let path = dataset.file.as_ref().and_then(Location::path);
-            self.layers
-                .known
-                .extend(path.map(|path| (path.to_owned(), token.clone())));
+            if let Some(path) = path
+                && dataset.found_in.is_some()
+            {
+                self.layers.known.insert(path.to_owned(), token.clone());
+            }
         }
     }
 
@@ -254,10 +254,12 @@ fn summary(reloaded: &Reloaded) -> String {
     if reloaded.is_pending {
         changes.push("some datasets are still being opened".to_owned());
     }
-    match changes.is_empty() {
-        false => changes.join("; "),
-        true if reloaded.settings => "the settings have changed".to_owned(),
-        true => "nothing has changed".to_owned(),
+    if !changes.is_empty() {
+        changes.join("; ")
+    } else if reloaded.settings {
+        "the settings have changed".to_owned()
+    } else {
+        "nothing has changed".to_owned()
     }
 }
 

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use voltile_base::geometry::{TileAddress, Xyz};
-use voltile_base::request::{TilePath, TileRequest};
+use voltile_base::request::{Malformed, TilePath, TileRequest};
 
 use super::failure::Failure;
-use super::load::{Sound, load_sound};
+use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::catalog::Catalog;
+use crate::config::Mount;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub(super) struct RenderArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Failure> {
-    let Sound {
+    let SoundCatalog {
         settings,
         catalog,
         metrics,
@@ -37,24 +38,7 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
-    let mounts = &settings.server.mounts;
-    let path = TilePath::split(path_of(&arguments.path))
-        .transpose()?
-        .filter(|path| {
-            mounts
-                .iter()
-                .any(|mount| mount.tile_service.as_str() == path.tile_service)
-        })
-        .with_context(|| {
-            let mount = mounts
-                .first()
-                .map_or("", |mount| mount.tile_service.as_str());
-            format!(
-                "{:?} is not the path of a tile: it should begin with /{mount}/tilecache/",
-                arguments.path
-            )
-        })?;
-    let request = path.request()?;
+    let request = requested_tile(&arguments.path, &settings.server.mounts)?;
     let threads = settings.render.threads;
     let queue = settings.render.queue;
     let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
@@ -77,6 +61,24 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     std::fs::write(file, &tile.bytes)
         .with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(())
+}
+
+/// Parses the path of a tile.
+fn requested_tile(text: &str, mounts: &[Mount]) -> Result<TileRequest, Failure> {
+    let usage = |error: Malformed| Failure::Usage(error.to_string());
+    if let Some(path) = TilePath::split(path_of(text)) {
+        let path = path.map_err(usage)?;
+        let mut services = mounts.iter().map(|mount| mount.tile_service.as_str());
+        if services.any(|service| service == path.tile_service) {
+            return path.request().map_err(usage);
+        }
+    }
+    let service = mounts
+        .first()
+        .map_or("", |mount| mount.tile_service.as_str());
+    Err(Failure::Usage(format!(
+        "{text:?} is not the path of a tile: it should begin with /{service}/tilecache/"
+    )))
 }
 
 /// The message about a tile that shows nothing: the slices of its channels, and their size.

@@ -30,13 +30,13 @@ use super::sources::{Sources, search};
 use super::{limits, output, probe, signals, tiers};
 use crate::catalog::Catalog;
 use crate::config::{self, Layers, Memory, Settings};
-use crate::http::systemd::{self, Passed};
+use crate::http::systemd::{self, PassedSockets};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::service::{RenderPool, ServicePart, TileService};
 use crate::tools::demo;
 
-/// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does
-/// not return.
+/// How much longer than `server.shutdown_timeout` the last writes may take; a write that takes
+/// longer is hung.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The maximum number of tiles whose addresses are printed: the page shows the rest.
@@ -65,7 +65,7 @@ pub(super) struct ServeArguments {
 
 pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Failure> {
     // First, because it changes the environment, which the thread that writes the log never reads.
-    let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
+    let passed = PassedSockets::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
     let (mut layers, mut folders) = requested_layers(arguments)?;
@@ -128,6 +128,7 @@ fn requested_layers(arguments: &ServeArguments) -> Result<(Layers, Folders), Fai
     if arguments.demo {
         let demo = demo::default_path(std::env::var_os)?;
         layers.files.push(demo.into());
+        // The demo counts as a file: the default configuration is for commands without files.
         layers
             .config
             .clone_from(&arguments.sources.configured.config);
@@ -192,15 +193,15 @@ fn memory_text(
     )
 }
 
-/// Has tiles written to the tiers, on a thread of its own: a file system that does not answer must
-/// not keep the process from ending.
+/// Writes the tiles that wait for the tiers, on a thread of its own: a file system that does not
+/// answer must not keep the process from ending.
 fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Failure> {
     let (done, finished) = channel();
     thread::Builder::new()
         .name("finish".to_owned())
         .spawn(move || {
             service.finish_writing(within);
-            // Nobody waits for it any more if this took too long.
+            // Nobody receives it if the writes took too long.
             let _ = done.send(());
         })?;
     if finished.recv_timeout(within + GRACE).is_err() {
@@ -241,7 +242,8 @@ async fn listen(
         certificates,
         descriptors,
     )?;
-    // From here on signals drain the server or make it reload; before its addresses are printed.
+    // Signals drain the server or make it reload from here on. This comes before its addresses are
+    // printed, because a program that reads them may send a signal.
     let (orders, ordered) = channel();
     let stop = signals.serving(orders);
     if !http::has_viewer() {
@@ -275,7 +277,8 @@ async fn listen(
     Ok(listening.server.await?)
 }
 
-/// `/readyz` is 503 from the signal on; connections are accepted for `delay` after it.
+/// Stops the server after the signal: `/readyz` is 503 from then on, and connections are accepted
+/// for `delay` more.
 async fn stop_when_told(
     server: ServerHandle,
     site: Arc<LiveSite>,
@@ -319,8 +322,8 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     text
 }
 
-/// Prints everything at once, so that a program that has read the first line can read all further
-/// lines too.
+/// Prints the text with one call, so that a program that has read its first line can read the rest
+/// without waiting.
 ///
 /// A server whose standard output is closed or full keeps running: `voltile serve | head -1` is a
 /// common way to learn the address. Prints on a separate thread, because a pipe that nobody reads

@@ -19,7 +19,7 @@ use voltile_base::units::bytes;
 use voltile_hdf5::store::Store;
 
 use super::failure::Failure;
-use super::load::{Sound, load_sound};
+use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
 use super::sources::{Configured, Sources};
 use super::tiers::{directory_tier, shared_tiers};
@@ -183,7 +183,7 @@ impl WarmJob<'_> {
             configured: arguments.configured.clone(),
         }
         .layers()?;
-        let Sound {
+        let SoundCatalog {
             settings,
             catalog,
             metrics,

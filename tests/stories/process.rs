@@ -212,6 +212,45 @@ fn a_failing_standard_error_does_not_change_the_exit_status() {
 }
 
 #[test]
+fn a_wrong_filter_of_the_log_is_told_and_ignored() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
+    let mut command = place.voltile(["check", "planes.h5"]);
+    let checked = outcome(command.env("VOLTILE_LOG", "voltile=loud"));
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(
+        checked.err.contains("VOLTILE_LOG is ignored") && checked.err.contains("\"voltile=loud\""),
+        "{}",
+        checked.err
+    );
+}
+
+#[test]
+fn a_path_or_a_name_that_does_not_exist_is_a_fault_of_the_command_line() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
+    for (arguments, problem) in [
+        (
+            ["render", "/planes/raw/xy/2/0_0_0.png"],
+            "is not the path of a tile",
+        ),
+        (
+            ["render", "/ndtilecache/tilecache/planes"],
+            "too few segments",
+        ),
+        (["references", "--token=absent"], "there is no dataset"),
+        (["references", "--token=a b"], "is not a name"),
+        (["references", "--channel=absent"], "has no channel"),
+    ] {
+        let mut command = place.voltile(arguments);
+        let ended = outcome(command.args(["planes.h5", "-o", "out"]));
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(problem), "{arguments:?}: {}", ended.err);
+    }
+    assert!(!place.path("out").exists());
+}
+
+#[test]
 fn a_tile_can_be_written_to_standard_output() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Flat);

@@ -65,7 +65,7 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     out
 }
 
-/// A channel's name, kind, type, size, times, voxel and window.
+/// A channel's name, kind, type, size, number of time points, voxel size and window.
 fn in_one_line(channel: &ChannelDescription) -> String {
     let size = channel.levels.first().map(|level| level.size);
     let [x, y, z] = size.unwrap_or_default();
@@ -258,7 +258,7 @@ fn describe_passing(out: &mut String, cost: &LevelCost) {
     }
 }
 
-/// The requests that each plane's tile takes to fetch from a store; `None` for local files.
+/// The requests to a store that a tile of each plane takes; `None` for local files.
 fn requests(cost: &LevelCost) -> Option<String> {
     let mut planes = Vec::new();
     for plane in Plane::ALL {
