@@ -105,7 +105,7 @@ async fn below_base(
         if let Err(other) = host {
             return problem::misdirected(&other.to_string());
         }
-        let mut response = found(&context).await;
+        let mut response = dispatch(&context).await;
         let waiting = response.extensions_mut().remove::<WaitingDataset>();
         match waiting {
             Some(WaitingDataset(token)) if !has_waited => {
@@ -149,7 +149,8 @@ const LIST: &str = "/datasets.json";
 /// The beginning of the addresses of descriptions of single datasets.
 const DATASETS: &str = "datasets";
 
-async fn found(context: &Context<'_>) -> HttpResponse {
+/// Answers a request by its path.
+async fn dispatch(context: &Context<'_>) -> HttpResponse {
     if let Some(answer) = page::answer(context) {
         context.record.set_form(Form::Page);
         return answer;

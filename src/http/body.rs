@@ -21,10 +21,10 @@ use crate::service::HeldMemory;
 /// below the size that actix-http retains; smaller pieces cost more system calls.
 const PIECE: usize = 96 << 10;
 
-/// The remaining bytes.
+/// A body whose remaining bytes are passed on in pieces.
 pub(super) struct Pieces {
     rest: Bytes,
-    /// Given back when the body has been sent, or the client has gone.
+    /// Memory that is given back when the body has been sent, or the client has gone.
     _held: Option<Arc<HeldMemory>>,
 }
 
@@ -64,19 +64,24 @@ pub(super) fn joined(
     between: Bytes,
     length: usize,
 ) -> impl MessageBody<Error = Infallible> + Unpin + 'static {
-    let parts = (0..(2 * parts.len()).saturating_sub(1)).filter_map(move |place| {
-        if place.is_multiple_of(2) {
-            parts.get(place / 2).cloned()
+    // The parts have the even indices, and the bytes between them the odd ones.
+    let count = (2 * parts.len()).saturating_sub(1);
+    let parts = (0..count).filter_map(move |index| {
+        if index.is_multiple_of(2) {
+            parts.get(index / 2).cloned()
         } else {
             Some(between.clone())
         }
     });
-    let pieces = parts.flat_map(|mut part| {
-        std::iter::from_fn(move || {
-            (!part.is_empty()).then(|| Ok::<_, Infallible>(part.split_to(part.len().min(PIECE))))
-        })
-    });
-    SizedStream::new(length as u64, stream::iter(pieces))
+    SizedStream::new(length as u64, stream::iter(parts.flat_map(split)))
+}
+
+/// The pieces of a part.
+fn split(mut part: Bytes) -> impl Iterator<Item = Result<Bytes, Infallible>> {
+    std::iter::from_fn(move || {
+        let length = part.len().min(PIECE);
+        (length > 0).then(|| Ok(part.split_to(length)))
+    })
 }
 
 #[cfg(test)]

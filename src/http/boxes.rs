@@ -14,7 +14,7 @@ use super::document::Document;
 use super::problem;
 use crate::service::{CachePolicy, HeldMemory, Identified, TileError};
 
-/// A box, the memory that is held for it until it is sent, and for how long it may be kept.
+/// A box, the memory that is held for it until it is sent, and how long it may be cached.
 pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
@@ -34,21 +34,17 @@ pub(super) async fn fetch(
     Ok((whole, held, identified.cache_policy()))
 }
 
-/// The response with a long document, for which memory is held until it is sent: it may not be
-/// kept, so that each request would have its own.
+/// The response with a document that may be too long to be kept: then each request has a copy of
+/// its own, so memory is held for it until it is sent.
 pub(super) fn respond(
     context: &Context<'_>,
     mut document: Document,
     too_large: fn() -> TileError,
 ) -> Result<HttpResponse, TileError> {
     let length = document.length();
-    let held = context
-        .site
-        .service
-        .boxes()
-        .hold(context.demand().client, length as u64)
-        .now_or_never();
-    let Some(held) = held else {
+    let boxes = context.site.service.boxes();
+    let holding = boxes.hold(context.demand().client, length as u64);
+    let Some(held) = holding.now_or_never() else {
         return Ok(problem::busy(
             "the memory for boxes (render.boxes) is in use; ask again in a moment",
         ));

@@ -16,7 +16,7 @@ use actix_web::http::header::{self, HeaderName};
 
 use crate::config::Proxy;
 use crate::service::{Client, Demand, Urgency};
-use reports::{NOWHERE, Reports};
+use reports::{NOWHERE, ProxyReports};
 
 /// The longest `host:port` accepted.
 const LONGEST_HOST: usize = 255;
@@ -28,7 +28,7 @@ static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 pub(super) const DECISIVE: &str =
     "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
-/// In the data of the application if it is served over TLS.
+/// Marks an application that is served over TLS, among its data.
 pub(super) struct OverTls;
 
 /// Why the scheme and host of a request could not be determined.
@@ -76,13 +76,13 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
 /// The address of the client.
 pub(super) fn address(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
     let peer = peer(request);
-    Reports::from_request(request, peer, trusted)
+    ProxyReports::from_request(request, peer, trusted)
         .map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.
 pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<String, BadHost> {
-    let reports = Reports::from_request(request, peer(request), trusted);
+    let reports = ProxyReports::from_request(request, peer(request), trusted);
     let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
         None if request.app_data::<OverTls>().is_some() => "https",
         None => "http",
@@ -105,7 +105,7 @@ pub(super) fn check_host(
     }
     let requested = host(
         request,
-        Reports::from_request(request, peer(request), trusted),
+        ProxyReports::from_request(request, peer(request), trusted),
     )?;
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
@@ -120,7 +120,10 @@ pub(super) fn check_host(
 }
 
 /// The host that the client used, with the port if it named one.
-fn host<'r>(request: &'r HttpRequest, reports: Option<Reports<'r>>) -> Result<&'r str, BadHost> {
+fn host<'r>(
+    request: &'r HttpRequest,
+    reports: Option<ProxyReports<'r>>,
+) -> Result<&'r str, BadHost> {
     let (header, host) = match reports.and_then(|reports| reports.host) {
         Some(reported) => reported,
         None => own_host(request)?,
@@ -154,18 +157,20 @@ fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     }
 }
 
+/// Whether a text is a host, which a port may follow.
 fn is_host(text: &str) -> bool {
-    let (is_named, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, behind)) => (address.parse::<Ipv6Addr>().is_ok(), behind),
-        None => {
-            let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-            let is_legal = name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-            (!name.is_empty() && is_legal, port)
-        }
-    };
-    is_named && text.len() <= LONGEST_HOST && is_port(port)
+    if text.len() > LONGEST_HOST {
+        return false;
+    }
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    if let Some((address, port)) = bracketed {
+        return address.parse::<Ipv6Addr>().is_ok() && is_port(port);
+    }
+    let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+    let is_legal = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    !name.is_empty() && is_legal && is_port(port)
 }
 
 /// Whether the text is empty, or a colon and a port number.

@@ -11,16 +11,16 @@ pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";
 
 /// The codings that a client accepts and can decode.
 pub(super) fn accepted(request: &HttpRequest) -> AcceptedCodings {
-    // A header that is no text accepts nothing.
+    // A client whose header is malformed is taken to accept nothing.
     let list = AcceptEncoding::parse(request).map_or_else(|_| Vec::new(), |list| list.0);
     // CloudVolume requests deflate and then fails on it.
-    let is_requests = request
+    let is_python_requests = request
         .headers()
         .get_all(header::USER_AGENT)
         .filter_map(|agent| agent.to_str().ok())
         .any(|agent| agent.contains("python-requests"));
     AcceptedCodings {
-        zlib: !is_requests && is_accepted(&list, Encoding::deflate()),
+        zlib: !is_python_requests && is_accepted(&list, Encoding::deflate()),
         gzip: is_accepted(&list, Encoding::gzip()),
     }
 }

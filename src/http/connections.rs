@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-pub(super) use progress::followed;
+pub(super) use progress::AnswerFollower;
 pub(super) use stream::SequentialStream;
 
 /// How long a connection waits for its client.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timeouts {
+pub(super) struct ConnectionTimeouts {
     /// Until the head of a request is complete.
     pub head: Duration,
     /// Between requests.

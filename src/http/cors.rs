@@ -13,13 +13,13 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 static TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
-const REMEMBERED: &str = "86400";
+const PREFLIGHT_AGE: &str = "86400";
 
 /// The origins that may read responses.
 #[derive(Debug, Clone)]
 pub(super) enum Cors {
     Anyone,
-    These(Vec<String>),
+    Listed(Vec<String>),
 }
 
 impl Cors {
@@ -27,7 +27,7 @@ impl Cors {
         if origins.iter().any(|origin| origin == "*") {
             Cors::Anyone
         } else {
-            Cors::These(origins.to_vec())
+            Cors::Listed(origins.to_vec())
         }
     }
 
@@ -38,17 +38,19 @@ impl Cors {
                 headers.insert(TIMING_ALLOW_ORIGIN.clone(), ANY);
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY)
             }
-            Cors::These(origins) => {
-                // Even without a known `Origin`: a cache must not reuse this response for an origin
-                // that is allowed.
+            Cors::Listed(origins) => {
+                // Also for an origin that is not allowed: a cache must not reuse this response for
+                // one that is.
                 add_to_vary(headers, "Origin");
-                let asking = request.headers().get(header::ORIGIN);
-                let known = asking.filter(|asking| {
-                    origins
-                        .iter()
-                        .any(|origin| origin.as_bytes() == asking.as_bytes())
-                });
-                let Some(origin) = known else { return };
+                let Some(origin) = request.headers().get(header::ORIGIN) else {
+                    return;
+                };
+                if !origins
+                    .iter()
+                    .any(|allowed| allowed.as_bytes() == origin.as_bytes())
+                {
+                    return;
+                }
                 headers.insert(TIMING_ALLOW_ORIGIN.clone(), origin.clone());
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone())
             }
@@ -72,7 +74,7 @@ pub(super) fn preflight(request: &HttpRequest) -> HttpResponse {
     response
         .insert_header((header::ALLOW, ALLOWED))
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED))
-        .insert_header((header::ACCESS_CONTROL_MAX_AGE, REMEMBERED));
+        .insert_header((header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE));
     if let Some(wanted) = request
         .headers()
         .get(header::ACCESS_CONTROL_REQUEST_HEADERS)

@@ -23,17 +23,17 @@ use super::caching::is_known;
 use super::{codings, problem, range};
 use crate::service::{HeldMemory, TileError};
 
-/// The bytes of documents that are kept.
-const MAX_KEPT: usize = 64 << 20;
+/// The maximum number of bytes of all documents that are kept.
+const MAX_KEPT_BYTES: usize = 64 << 20;
 /// The maximum number of documents that are built at once, each on a thread of its own. Documents
 /// that read files are counted separately, up to the same number.
 const MAX_BUILT: usize = 2;
 
-/// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of
-/// thousands of sections, take less.
-pub(super) const LONGEST: usize = 16 << 20;
-/// The longest document of names: as long as one may be to be kept.
-pub(super) const LARGEST: usize = MAX_KEPT - 4096;
+/// The maximum length of a document with the server's address, in bytes. Thousands of channels, or
+/// hundreds of thousands of sections, take less.
+pub(super) const MAX_LENGTH: usize = 16 << 20;
+/// The maximum length of a document that can be kept, in bytes.
+pub(super) const MAX_KEPT_LENGTH: usize = MAX_KEPT_BYTES - 4096;
 
 /// The shortest document that is compressed, in bytes: a shorter one fits into one packet as it is.
 const SHORTEST_COMPRESSED: usize = 1024;
@@ -53,7 +53,7 @@ pub(super) struct Document {
     digest: TileKey,
     /// How many windows and statistics were known when it was requested.
     pub measured: usize,
-    /// Memory that is held until it is sent; never of one that is kept.
+    /// Memory that is held until the document is sent; `None` for a document that is kept.
     pub held: Option<Arc<HeldMemory>>,
 }
 
@@ -63,15 +63,15 @@ pub(super) struct Documents {
     pub kept: Cache<(u64, TileKey), Document, TileError>,
     /// The newest generation that was requested: documents of older generations are not kept.
     pub newest: Arc<AtomicU64>,
-    /// The places of documents that are built from memory.
+    /// The places for documents that are built from memory.
     builders: Arc<Semaphore>,
-    /// The places of documents that read files.
+    /// The places for documents that read files.
     readers: Arc<Semaphore>,
 }
 
 impl Documents {
-    /// The places of documents that are built at the same time; documents that read files have
-    /// places of their own.
+    /// The places for documents that are being built; documents that read files have places of
+    /// their own.
     pub fn places(&self, is_reader: bool) -> Arc<Semaphore> {
         Arc::clone(if is_reader {
             &self.readers
@@ -84,7 +84,7 @@ impl Documents {
 impl Default for Documents {
     fn default() -> Self {
         Self {
-            kept: Cache::new(MAX_KEPT, Gauge::default()),
+            kept: Cache::new(MAX_KEPT_BYTES, Gauge::default()),
             newest: Arc::default(),
             builders: Arc::new(Semaphore::new(MAX_BUILT)),
             readers: Arc::new(Semaphore::new(MAX_BUILT)),
@@ -95,14 +95,8 @@ impl Default for Documents {
 impl Document {
     /// A JSON document without the server's address.
     pub fn json(value: &impl Serialize) -> Result<Self, TileError> {
-        Ok(Self::new(
-            "application/json",
-            vec![
-                serde_json::to_vec(value)
-                    .map_err(|error| failed(&error))?
-                    .into(),
-            ],
-        ))
+        let text = serde_json::to_vec(value).map_err(|error| failed(&error))?;
+        Ok(Self::new("application/json", vec![text.into()]))
     }
 
     /// A document with the server's address in place of each [`BASE`] that is written. Its length
@@ -112,14 +106,11 @@ impl Document {
         write: impl FnOnce(&mut &mut [u8]) -> io::Result<()>,
     ) -> Result<Self, TileError> {
         // The limit is the only reason why writing fails.
-        let whole = written(LONGEST, write).map_err(|_| too_large())?;
-        let parts = std::str::from_utf8(&whole)
-            .map_err(|error| failed(&error))?
-            .split(BASE);
-        Ok(Self::new(
-            content_type,
-            parts.map(|part| whole.slice_ref(part.as_bytes())).collect(),
-        ))
+        let whole = written(MAX_LENGTH, write).map_err(|_| too_large())?;
+        let text = std::str::from_utf8(&whole).map_err(|error| failed(&error))?;
+        let parts = text.split(BASE);
+        let parts = parts.map(|part| whole.slice_ref(part.as_bytes())).collect();
+        Ok(Self::new(content_type, parts))
     }
 
     /// A document with the server's address between any two of its parts.
@@ -144,16 +135,16 @@ impl Document {
         self.parts.iter().map(Bytes::len).sum()
     }
 
-    /// How many bytes of the budget it takes, including bookkeeping.
+    /// How many bytes of the budget the document takes, including bookkeeping.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
         let compressed = self.gzip.as_ref().map_or(0, Bytes::len);
         self.length() + compressed + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
     }
 
-    /// The response with this document, whole or the requested range of it, or with 304. `base`:
-    /// the server's address if the document contains it, escaped as the document requires. A range
-    /// is one of the document as it is.
+    /// The response with this document or with the requested range of it, which is not compressed,
+    /// or with 304. `base` is the server's address if the document contains it, escaped as the
+    /// document requires.
     pub fn response(
         &self,
         request: &HttpRequest,
@@ -194,7 +185,7 @@ impl Document {
             return range::respond(request, response, &etag, whole, self.held.clone());
         };
         let length = self.length() + base.len() * self.parts.len().saturating_sub(1);
-        if length > LONGEST {
+        if length > MAX_LENGTH {
             return problem::response(&too_large());
         }
         response.body(body::joined(Arc::clone(&self.parts), base.into(), length))
@@ -203,7 +194,7 @@ impl Document {
 
 /// A document as a gzip file; `None` if that would save little, or take long.
 fn gzipped(whole: &[u8]) -> Option<Bytes> {
-    if !(SHORTEST_COMPRESSED..=LONGEST).contains(&whole.len()) {
+    if !(SHORTEST_COMPRESSED..=MAX_LENGTH).contains(&whole.len()) {
         return None;
     }
     let mut compressor = Compressor::new(CompressionLvl::default());
@@ -215,15 +206,15 @@ fn gzipped(whole: &[u8]) -> Option<Bytes> {
     Some(gzip.into())
 }
 
-/// The bytes that `write` writes, at most this many.
+/// The bytes that `write` writes; it fails if it writes more than `max_length`.
 pub(super) fn written<E>(
-    most: usize,
+    max_length: usize,
     write: impl FnOnce(&mut &mut [u8]) -> Result<(), E>,
 ) -> Result<Bytes, E> {
-    let mut whole = vec![0; most];
+    let mut whole = vec![0; max_length];
     let mut rest = whole.as_mut_slice();
     write(&mut rest)?;
-    let length = most - rest.len();
+    let length = max_length - rest.len();
     whole.truncate(length);
     whole.shrink_to_fit();
     Ok(whole.into())
@@ -233,7 +224,7 @@ fn too_large() -> TileError {
     TileError::Document(format!(
         "this document would be larger than {} MiB, the limit; serve fewer datasets or channels, or volumes with fewer \
          sections",
-        LONGEST >> 20
+        MAX_LENGTH >> 20
     ))
 }
 
@@ -256,9 +247,14 @@ mod tests {
             })
         };
         assert_eq!(
-            of(LONGEST).map(|document| document.length()).ok(),
-            Some(LONGEST)
+            of(MAX_LENGTH).map(|document| document.length()).ok(),
+            Some(MAX_LENGTH)
         );
-        assert!(of(LONGEST + 1).unwrap_err().to_string().contains("16 MiB"));
+        assert!(
+            of(MAX_LENGTH + 1)
+                .unwrap_err()
+                .to_string()
+                .contains("16 MiB")
+        );
     }
 }

@@ -30,8 +30,8 @@ use crate::service::{TileError, TileService};
 /// How long a document that is being built keeps other documents from being built.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The document that the catalogue and `name` decide, and in which `measured` windows and
-/// statistics are known: kept, or built now. `reads`: the dataset whose files are read for it.
+/// The document with this name, in which at least `measured` windows and statistics are known: it
+/// is kept, or built now. `reads` is the dataset whose files are read for it.
 pub(super) async fn find(
     context: &Context<'_>,
     name: &impl Hash,
@@ -55,8 +55,8 @@ pub(super) async fn find(
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
                 let document = service.landed(files.clone(), waiter).await?;
-                // It may have been requested before something became known that this request must
-                // be told.
+                // The document may have been requested before something became known that must be
+                // in the answer to this request.
                 if document.measured >= measured {
                     return Ok(document);
                 }
@@ -66,7 +66,7 @@ pub(super) async fn find(
     };
     let waiter = flight.join();
     let newest = Arc::clone(&documents.newest);
-    // On its own: it goes on if this client leaves and other clients wait.
+    // A task of its own, which goes on if this client leaves and other clients wait.
     drop(tokio::spawn(build_in_turn(
         Arc::clone(service),
         documents.places(reads.is_some()),
@@ -75,7 +75,8 @@ pub(super) async fn find(
         move || {
             let mut document = build()?;
             document.measured = measured;
-            // No budget has room for a document of a catalogue that is not served any more.
+            // A document of a catalogue that is not served any more is not kept: it exceeds every
+            // budget.
             let is_current = newest.load(Ordering::Relaxed) == generation;
             let weight = if is_current {
                 document.weight()
@@ -88,8 +89,8 @@ pub(super) async fn find(
     service.landed(files, waiter).await
 }
 
-/// Has a document built on a thread of its own, once there is a place for it. The place is given
-/// back before the document is there if a file that is `read` for it is stuck.
+/// Builds a document on a thread of its own, once there is a place for it. The place is given back
+/// before the document is there if a file that is `read` for it is stuck.
 async fn build_in_turn(
     service: Arc<TileService>,
     places: Arc<Semaphore>,
@@ -134,8 +135,8 @@ pub(super) async fn answer(
 
 /// The same response with a document that was found.
 pub(super) fn respond(context: &Context<'_>, found: Result<Document, TileError>) -> HttpResponse {
-    found.map_or_else(
-        |error| problem::response(&error),
-        |it| it.response(context.request, REVALIDATED, None),
-    )
+    match found {
+        Ok(document) => document.response(context.request, REVALIDATED, None),
+        Err(error) => problem::response(&error),
+    }
 }

@@ -1,8 +1,8 @@
 //! `/events`: tells pages which datasets were added, changed or removed, as server-sent events.
 //!
-//! A listener holds the catalogue that its request may see, which all with the same grants share,
-//! and compares it with the next one. It ends when the server is being stopped, and when the rules
-//! of access change: its secret must be looked at again.
+//! A listener holds the catalogue that its request may see, which all listeners with the same
+//! grants share, and compares it with the next one. It ends when the server is being stopped, and
+//! when the rules of access change: its secret must be looked at again.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::context::Context;
-use super::listeners::{MAX_LISTENERS, Seat};
+use super::listeners::{ListenerSeat, MAX_LISTENERS};
 use super::problem;
 use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
@@ -28,13 +28,13 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The datasets that differ between two catalogues, by token.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Difference {
+struct CatalogDifference {
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
 }
 
-impl Difference {
+impl CatalogDifference {
     fn between(before: &Catalog, after: &Catalog) -> Self {
         let mut found = Self::default();
         for dataset in after.datasets() {
@@ -58,19 +58,20 @@ impl Difference {
     }
 }
 
-struct Listener {
+struct EventListener {
     service: Arc<TileService>,
     changes: Changes,
     draining: watch::Receiver<bool>,
     seen: Arc<Catalog>,
     grants: Grants,
-    _seat: Seat,
+    _seat: ListenerSeat,
 }
 
-impl Listener {
+impl EventListener {
     /// The next bytes to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        // Set once: changes that this listener does not see must not put off its heartbeat.
+        // The timer is set once: changes that this listener does not see must not put off its
+        // heartbeat.
         let mut silence = pin!(tokio::time::sleep(HEARTBEAT));
         loop {
             tokio::select! {
@@ -84,9 +85,9 @@ impl Listener {
                 return None;
             }
             let now = all.visible_to(&self.grants);
-            let difference = Difference::between(&self.seen, &now);
+            let difference = CatalogDifference::between(&self.seen, &now);
             self.seen = now;
-            if difference != Difference::default() {
+            if difference != CatalogDifference::default() {
                 return event("datasets", &difference);
             }
         }
@@ -94,13 +95,8 @@ impl Listener {
 }
 
 fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
-    Some(
-        format!(
-            "event: {name}\ndata: {}\n\n",
-            serde_json::to_string(data).ok()?
-        )
-        .into(),
-    )
+    let data = serde_json::to_string(data).ok()?;
+    Some(format!("event: {name}\ndata: {data}\n\n").into())
 }
 
 /// `/events`
@@ -125,7 +121,7 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
     let greeting =
         event("hello", &hello).map(|hello| [&b"retry: 3000\n"[..], &hello].concat().into());
     let service = Arc::clone(&context.site.service);
-    let listener = Listener {
+    let listener = EventListener {
         changes: service.changes(),
         // A change since the request began is told at once.
         seen: Arc::clone(&context.catalog),

@@ -13,7 +13,7 @@ use voltile_base::notice::NoticeCount;
 use super::context::Context;
 use super::site::LiveSite;
 use crate::catalog::{Catalog, Closed, Dataset, Origin};
-use crate::service::{ServicePart, TileService};
+use crate::service::{ServicePart, TileError, TileService};
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -78,11 +78,12 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     if context.sees_everything() {
         problems.extend(problems_of_parts(&context.site.service));
     }
-    let has_something = all.datasets().count() > broken;
-    let (status, word) = match (live.is_draining(), has_something) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "nothing can be served"),
-        (false, true) => (StatusCode::OK, "ready"),
+    let (status, word) = if live.is_draining() {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining")
+    } else if all.datasets().count() == broken {
+        (StatusCode::SERVICE_UNAVAILABLE, "nothing can be served")
+    } else {
+        (StatusCode::OK, "ready")
     };
     let ready = ReadinessDescription {
         status: word.to_owned(),
@@ -114,14 +115,11 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
 
 /// The problems of the parts of the service.
 fn problems_of_parts(service: &TileService) -> impl Iterator<Item = ProblemDescription> {
-    let stores = service.catalog().store().unreachable();
     let mut problems = service.health().of_parts();
     problems.extend(service.tier_problems());
-    problems.extend(
-        stores
-            .into_iter()
-            .map(|problem| (ServicePart::Store, problem)),
-    );
+    for problem in service.catalog().store().unreachable() {
+        problems.push((ServicePart::Store, problem));
+    }
     problems
         .into_iter()
         .map(|(part, problem)| of_part(part, problem))
@@ -130,13 +128,13 @@ fn problems_of_parts(service: &TileService) -> impl Iterator<Item = ProblemDescr
 /// Why the tiles of a dataset are errors now.
 async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<String> {
     let service = &context.site.service;
-    let current = service.ensure_unchanged(&Origin::whole(dataset)).await;
-    let current = current.and_then(|()| Ok(service.ensure_answers(dataset)?));
-    let problem = current.err().map(|error| error.to_string());
-    problem.map(
-        |problem| match service.health().of_dataset(&dataset.token) {
-            Some(reason) => format!("{problem}; it cannot be reopened yet: {reason}"),
-            None => problem,
-        },
-    )
+    let unchanged = service.ensure_unchanged(&Origin::whole(dataset)).await;
+    let problem = match unchanged {
+        Ok(()) => TileError::from(service.ensure_answers(dataset).err()?).to_string(),
+        Err(error) => error.to_string(),
+    };
+    match service.health().of_dataset(&dataset.token) {
+        Some(reason) => Some(format!("{problem}; it cannot be reopened yet: {reason}")),
+        None => Some(problem),
+    }
 }

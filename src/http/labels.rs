@@ -13,17 +13,17 @@ use voltile_hdf5::volume::ReadError;
 
 use super::caching::REVALIDATED;
 use super::context::{Context, given};
-use super::document::{LARGEST, LONGEST, written};
+use super::document::{MAX_KEPT_LENGTH, MAX_LENGTH, written};
 use super::documents::Document;
 use super::{descriptions, problem};
 use crate::catalog::{Column, Dataset, Labels};
 use crate::service::{TileError, Urgency};
 
-/// The labels of a page, unless the request says how many.
+/// The number of labels of a page, unless the request says how many.
 const USUAL_COUNT: u64 = 100;
-/// The most labels of a page.
+/// The maximum number of labels of a page.
 const MAX_COUNT: u64 = 1000;
-/// The most tags.
+/// The maximum number of tags.
 const MAX_TAGS: usize = 1024;
 
 /// The response with a page of the labels of a channel.
@@ -56,12 +56,11 @@ async fn found(
         demand.urgency = Urgency::View;
     }
     let page = context.site.service.in_turn(demand, move |interest| {
-        let (ranks, has_more) = match ids.as_slice() {
-            [_, ..] => (
-                ids.iter().filter_map(|id| labels.find(*id)).collect(),
-                false,
-            ),
-            [] => labels.page(after, most, &search, || interest.is_there()),
+        let (ranks, has_more) = if ids.is_empty() {
+            labels.page(after, most, &search, || interest.is_there())
+        } else {
+            let found = ids.iter().filter_map(|id| labels.find(*id));
+            (found.collect(), false)
         };
         if !interest.is_there() {
             return Err(ReadError::from(Abandoned).into());
@@ -74,7 +73,7 @@ async fn found(
         Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
     });
     let page = page.await?;
-    if page.length() > LONGEST {
+    if page.length() > MAX_LENGTH {
         let problem = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
         return Err(TileError::TooLarge(problem.to_owned()));
     }
@@ -130,12 +129,13 @@ fn value(cell: &str, is_number: bool) -> Value {
     }
 }
 
-/// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the
-/// description, and the first column of texts that repeat holds the tags, as there may be only one
-/// column of tags; other columns of texts are strings. A column of numbers in which some are
-/// missing is one of strings, too: the format has no gaps. One column after the other is written.
+/// Neuroglancer's segment properties, inline. Names are labels, and the column `description` is the
+/// description. The first column of texts that repeat holds the tags, as there may be only one
+/// column of tags; all other columns of texts are strings. A column of numbers becomes strings if
+/// some numbers are missing: the format has no gaps. Columns are written one after the other, so
+/// that only one at a time is in memory.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
-    let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
+    let Ok(properties) = written(MAX_KEPT_LENGTH, |out| write_properties(labels, out)) else {
         let error = too_large();
         labels.unwritable.get_or_init(|| error.to_string());
         return Err(error);
@@ -143,11 +143,11 @@ pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError>
     Ok(Document::new("application/json", vec![properties]))
 }
 
-/// The segment properties are longer than they may be.
+/// The error that the segment properties are longer than they may be.
 pub(super) fn too_large() -> TileError {
-    let most =
+    let problem =
         "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
-    TileError::TooLarge(format!("{most}; leave out columns of the table"))
+    TileError::TooLarge(format!("{problem}; leave out columns of the table"))
 }
 
 fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
@@ -217,18 +217,18 @@ fn tag(cell: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join("_"))
 }
 
-/// Texts as tags; `None` if all differ, or too many.
+/// Texts as tags; `None` if no tag repeats, or there are too many tags.
 fn tags(id: &str, cells: &[String]) -> Option<Value> {
-    let all: BTreeSet<String> = cells.iter().filter_map(|cell| tag(cell)).collect();
-    let all: Vec<String> = all.into_iter().collect();
-    let values: Vec<Vec<usize>> = cells
-        .iter()
-        .map(|cell| match tag(cell) {
-            Some(tag) => all.binary_search(&tag).into_iter().collect(),
-            None => Vec::new(),
-        })
-        .collect();
-    let tagged = cells.iter().filter_map(|cell| tag(cell)).count();
-    let repeat = all.len() < tagged && all.len() <= MAX_TAGS;
-    repeat.then(|| json!({ "id": id, "type": "tags", "tags": all, "values": values }))
+    let tags: Vec<Option<String>> = cells.iter().map(|cell| tag(cell)).collect();
+    let distinct: BTreeSet<&String> = tags.iter().flatten().collect();
+    let distinct: Vec<&String> = distinct.into_iter().collect();
+    if distinct.len() == tags.iter().flatten().count() || distinct.len() > MAX_TAGS {
+        return None;
+    }
+    let mut values: Vec<Vec<usize>> = Vec::new();
+    for tag in &tags {
+        let index = tag.as_ref().map(|tag| distinct.binary_search(&tag));
+        values.push(index.into_iter().flatten().collect());
+    }
+    Some(json!({ "id": id, "type": "tags", "tags": distinct, "values": values }))
 }

@@ -30,7 +30,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::answer;
 use super::client::OverTls;
-use super::connections::{OpenConnection, SequentialStream, Timeouts, followed};
+use super::connections::{AnswerFollower, ConnectionTimeouts, OpenConnection, SequentialStream};
 use super::site::LiveSite;
 use crate::config;
 pub use certificates::Certificates;
@@ -38,7 +38,7 @@ pub use sockets::{Endpoint, ListenError, Sockets};
 use unix::SocketFile;
 
 /// A connection as actix-http takes it: a stream, its protocol, and the address of the peer.
-type Accepted<S> = (SequentialStream<S>, Protocol, Option<SocketAddr>);
+type AcceptedConnection<S> = (SequentialStream<S>, Protocol, Option<SocketAddr>);
 
 /// A server that accepts connections.
 pub struct Listening {
@@ -46,7 +46,7 @@ pub struct Listening {
     pub server: Server,
     /// Where it listens.
     pub endpoints: Vec<Endpoint>,
-    /// Removed with this.
+    /// The files of Unix sockets, which are removed when this is dropped.
     _files: Vec<SocketFile>,
 }
 
@@ -71,7 +71,7 @@ pub fn start(
     let services = Services {
         site: web::Data::from(site),
         open: metrics.open,
-        timeouts: Timeouts {
+        timeouts: ConnectionTimeouts {
             head: settings.head_timeout,
             idle: settings.idle_timeout,
         },
@@ -130,7 +130,7 @@ fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
 struct Services {
     site: web::Data<LiveSite>,
     open: Gauge,
-    timeouts: Timeouts,
+    timeouts: ConnectionTimeouts,
     stops: GracefulShutdownSignal,
 }
 
@@ -162,19 +162,20 @@ impl Services {
         accept.and_then(self.http(is_tls))
     }
 
+    /// The service that reads requests from a connection, and answers them.
     fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
         is_tls: bool,
     ) -> impl ServiceFactory<
-        Accepted<S>,
+        AcceptedConnection<S>,
         Config = (),
         Response = (),
         Error = DispatchError,
         InitError = (),
     > + use<S> {
         let served = async |site: web::Data<LiveSite>, request: HttpRequest, payload| {
-            let followed = followed(&request, payload);
-            followed(answer(site, request).await)
+            let follower = AnswerFollower::begin(&request, payload);
+            follower.follow(answer(site, request).await)
         };
         let app = App::new()
             .app_data(self.site.clone())
@@ -205,17 +206,17 @@ impl Services {
 }
 
 async fn accept_tcp(socket: TcpStream) -> io::Result<(TcpStream, Option<SocketAddr>)> {
-    let peer = peer(&socket)?;
+    let peer = set_up(&socket)?;
     Ok((socket, Some(peer)))
 }
 
-/// `patience`: how long the handshake may take.
+/// The handshake may take as long as `patience`.
 async fn accept_tls(
     socket: TcpStream,
     acceptor: TlsAcceptor,
     patience: Duration,
 ) -> io::Result<(TlsStream<TcpStream>, Option<SocketAddr>)> {
-    let peer = peer(&socket)?;
+    let peer = set_up(&socket)?;
     let socket = timeout(patience, acceptor.accept(socket)).await??;
     Ok((socket, Some(peer)))
 }
@@ -224,8 +225,9 @@ async fn accept_unix(socket: UnixStream) -> io::Result<(UnixStream, Option<Socke
     Ok((socket, None))
 }
 
-/// The address of a TCP peer: one without an address would pass for one on a Unix socket.
-fn peer(socket: &TcpStream) -> io::Result<SocketAddr> {
+/// Sets the options of a TCP connection; returns the address of its peer. Fails if there is none:
+/// the peer would pass for one on a Unix socket.
+fn set_up(socket: &TcpStream) -> io::Result<SocketAddr> {
     // A body is sent in pieces: the last, short piece must not wait until the rest is acknowledged
     // (Nagle's algorithm).
     socket.set_nodelay(true)?;

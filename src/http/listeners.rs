@@ -1,5 +1,4 @@
-//! Those who listen to [`events`](super::events): how many at each client, and when they are to
-//! end.
+//! The listeners of [`events`](super::events): how many each client has, and when they are to end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,8 +27,7 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// Ends all streams, and the streams to come. The server reports that it accepts no more
-    /// requests.
+    /// Ends all listeners, and those that come later at once.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -38,20 +36,20 @@ impl Listeners {
         *self.draining.borrow()
     }
 
-    /// Becomes true when they are to end.
+    /// Becomes true when the listeners are to end.
     pub fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
     /// Counts a listener of a client, unless it has too many.
-    pub fn enter(self: &Arc<Self>, client: Client) -> Option<Seat> {
+    pub fn enter(self: &Arc<Self>, client: Client) -> Option<ListenerSeat> {
         let mut counts = self.counts.lock();
         let count = counts.entry(client).or_default();
         if *count == MAX_LISTENERS {
             return None;
         }
         *count += 1;
-        Some(Seat {
+        Some(ListenerSeat {
             listeners: Arc::clone(self),
             client,
         })
@@ -59,12 +57,12 @@ impl Listeners {
 }
 
 /// A listener in the count of its client; dropping it decrements the count.
-pub(super) struct Seat {
+pub(super) struct ListenerSeat {
     listeners: Arc<Listeners>,
     client: Client,
 }
 
-impl Drop for Seat {
+impl Drop for ListenerSeat {
     fn drop(&mut self) {
         let mut counts = self.listeners.counts.lock();
         if let Some(count) = counts.get_mut(&self.client) {

@@ -14,7 +14,7 @@ use voltile_render::plan::Coding;
 use super::body::Pieces;
 use super::caching::{REVALIDATED, cache_control, lifetime};
 use super::context::Context;
-use super::document::LONGEST;
+use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
 use super::tiles::{confirmed, described};
 use super::{boxes, codings, cors, labels, problem};
@@ -93,7 +93,7 @@ async fn properties(
         labels::segment_properties(&table)
     })
     .await?;
-    if found.length() > LONGEST {
+    if found.length() > MAX_LENGTH {
         return boxes::respond(context, found, labels::too_large);
     }
     Ok(found.response(context.request, REVALIDATED, None))

@@ -1,9 +1,9 @@
 //! The page at `/` and Neuroglancer at `/neuroglancer/`, as `build.rs` has embedded them; the
 //! simple page if they could not be built.
 //!
-//! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at
-//! run time and clients without gzip are served too. Their sources are in `src/page`, which is not
-//! a Rust module.
+//! The files of both are embedded twice, compressed and uncompressed, so that nothing is compressed
+//! at run time and clients without gzip are served too. Their sources are in `src/page`, which is
+//! not a Rust module.
 
 pub(super) mod assets;
 mod secret;
@@ -57,18 +57,18 @@ pub(super) fn is_simple(context: &Context<'_>) -> bool {
 /// Sends a client that omitted the final slash of a folder there: addresses in the page are
 /// relative to it.
 pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
-    // With a dot first, a colon in the segment is no end of a scheme (RFC 3986, section 4.2).
+    // The dot keeps a colon in the segment from ending a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
-    sent_to(
+    redirect(
         StatusCode::TEMPORARY_REDIRECT,
         format!("./{segment}/{mark}{query}"),
     )
 }
 
 /// A redirect that is not stored, and hides the address that it is from.
-fn sent_to(status: StatusCode, place: String) -> HttpResponse {
+fn redirect(status: StatusCode, location: String) -> HttpResponse {
     HttpResponse::build(status)
-        .insert_header((header::LOCATION, place))
+        .insert_header((header::LOCATION, location))
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header((header::REFERRER_POLICY, "no-referrer"))
         .finish()
@@ -94,6 +94,7 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     response.body(if gzip { asset.gzip } else { asset.plain })
 }
 
+/// A response with the headers of a file, which its 304 has, too.
 fn described(mut response: HttpResponseBuilder, etag: &str, policy: &str) -> HttpResponseBuilder {
     response
         .insert_header((header::ETAG, etag))

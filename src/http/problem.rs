@@ -10,12 +10,12 @@ use super::cors::ALLOWED;
 use crate::catalog::NotFound;
 use crate::service::{ErrorKind, TileError};
 
-/// Sent with 503, in seconds.
+/// `Retry-After` of 503, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// Sent with 401 where a browser may ask for the secret: before [`BEARER`].
+/// The first challenge of a 401 for which a browser may ask for the secret; [`BEARER`] follows.
 const BASIC: &str = "Basic realm=\"voltile\", charset=\"UTF-8\"";
-/// Sent with 401.
+/// The challenge of each 401.
 pub(super) const BEARER: &str = "Bearer realm=\"voltile\"";
 
 /// A problem detail (RFC 9457, section 3).
@@ -44,7 +44,7 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
         _ => problem(status, &error.public()),
     };
     match error {
-        TileError::NotFound(NotFound::Token { token, .. }) => missing(response, token.clone()),
+        TileError::NotFound(NotFound::Token { token, .. }) => with_missing(response, token.clone()),
         TileError::NotFound(NotFound::Waiting { token }) => waiting(response, token.clone()),
         _ => response,
     }
@@ -60,11 +60,11 @@ pub(super) fn waiting(mut response: HttpResponse, token: Name) -> HttpResponse {
     response
 }
 
-/// The dataset that a request names, and that is not there or not visible to it: attached to the
-/// response.
+/// The dataset that a request names, and that does not exist or is hidden from the request; it is
+/// attached to the response.
 pub(super) struct MissingDataset(pub Name);
 
-fn missing(mut response: HttpResponse, token: Name) -> HttpResponse {
+fn with_missing(mut response: HttpResponse, token: Name) -> HttpResponse {
     response.extensions_mut().insert(MissingDataset(token));
     response
 }
@@ -75,7 +75,7 @@ pub(super) fn no_dataset(token: &str) -> HttpResponse {
         "there is no dataset {token:?}; /datasets.json lists all datasets"
     ));
     match Name::new(token) {
-        Ok(token) => missing(response, token),
+        Ok(token) => with_missing(response, token),
         Err(_) => response,
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn method_not_allowed() -> HttpResponse {
     response
 }
 
-/// A response with that detail.
+/// The response with a status and a detail.
 fn problem(status: StatusCode, detail: &str) -> HttpResponse {
     let title = status.canonical_reason().unwrap_or("Error");
     let body = Problem {

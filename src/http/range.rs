@@ -14,11 +14,11 @@ use crate::service::HeldMemory;
 /// The requested part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RequestedBytes {
-    /// All of it: no range was requested, or several, or one that is malformed.
+    /// The whole body: no range was requested, or several, or one that is malformed.
     Whole,
-    /// Some of its bytes.
+    /// The bytes of one range.
     Bytes(Range<u64>),
-    /// The range begins beyond its end.
+    /// The range begins beyond the body's end.
     Unsatisfiable,
 }
 
@@ -58,7 +58,7 @@ fn requested<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
     }
     let headers = request.headers();
     if let Some(known) = headers.get(header::IF_RANGE)
-        && known.to_str().is_ok_and(|known| known.trim() != etag)
+        && known.as_bytes().trim_ascii() != etag.as_bytes()
     {
         // The client has part of another version: it needs all of this one.
         return None;
@@ -113,6 +113,22 @@ mod tests {
             RequestedBytes::Bytes(0..10)
         );
         assert_eq!(part("bytes=0-", 0), RequestedBytes::Unsatisfiable);
+    }
+
+    #[test]
+    fn a_range_of_another_version_is_not_sent() {
+        use actix_web::http::header::HeaderValue;
+        use actix_web::test::TestRequest;
+        let asked = |if_range: &'static [u8]| {
+            let request = TestRequest::default()
+                .insert_header((header::RANGE, "bytes=0-1"))
+                .insert_header((header::IF_RANGE, HeaderValue::from_bytes(if_range).unwrap()))
+                .to_http_request();
+            requested(&request, "\"a\"").map(str::to_owned)
+        };
+        assert_eq!(asked(b" \"a\" "), Some("bytes=0-1".to_owned()));
+        assert_eq!(asked(b"\"b\""), None);
+        assert_eq!(asked(b"\"\xe4\""), None, "no text");
     }
 
     proptest! {

@@ -39,7 +39,7 @@ impl LiveSite {
         })
     }
 
-    /// Answers later requests by other settings.
+    /// Answers later requests by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
         let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
@@ -117,7 +117,8 @@ impl Site {
             .iter()
             .find(|mount| mount.tile_service.as_str() == path.tile_service)
     }
-    /// There is no tile service of that name.
+
+    /// The problem of a path with an unknown tile service.
     pub fn unknown_mount(&self, name: &str) -> String {
         let mounts: Vec<&str> = self
             .mounts
@@ -130,30 +131,25 @@ impl Site {
         )
     }
 
-    /// There is nothing at the requested path.
+    /// The problem of a path at which there is nothing.
     pub fn nothing_here(&self) -> String {
-        let mounts = self
+        let mounts: Vec<String> = self
             .mounts
             .iter()
-            .map(|mount| format!("/{}/tilecache/", mount.tile_service));
-        format!(
-            "there is nothing at this path; tiles are below {}",
-            mounts.collect::<Vec<_>>().join(" and ")
-        )
+            .map(|mount| format!("/{}/tilecache/", mount.tile_service))
+            .collect();
+        let mounts = mounts.join(" and ");
+        format!("there is nothing at this path; tiles are below {mounts}")
     }
 }
 
 impl From<&config::Caches> for CachesDescription {
     fn from(caches: &config::Caches) -> Self {
-        let disk = caches
-            .directory
-            .is_some()
-            .then_some(caches.disk)
-            .filter(|disk| *disk > 0);
+        let has_disk = caches.directory.is_some() && caches.disk > 0;
         Self {
             tiles: caches.tiles,
             chunks: caches.chunks,
-            disk,
+            disk: has_disk.then_some(caches.disk),
         }
     }
 }

@@ -15,14 +15,14 @@ use sd_notify::NotifyState;
 
 /// Listening sockets that the service manager opened.
 #[derive(Debug, Default)]
-pub struct Passed {
+pub struct PassedSockets {
     /// TCP sockets.
     pub tcp: Vec<TcpListener>,
     /// Unix sockets, with their paths.
     pub unix: Vec<(UnixListener, PathBuf)>,
 }
 
-impl Passed {
+impl PassedSockets {
     /// Takes the sockets that are passed to this process, and removes the variables that announce
     /// them. Call it before other threads read the environment.
     pub fn take() -> Result<Self, NotListening> {
@@ -45,13 +45,14 @@ impl Passed {
 /// A passed descriptor cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "socket {number} of those passed by the service manager is not a listening TCP or Unix stream socket; expected ListenStream= and Accept=no in its unit"
+    "socket {number} of the sockets passed by the service manager is not a listening TCP or Unix stream socket; expected ListenStream= and Accept=no in its unit"
 )]
 pub struct NotListening {
     /// Its place among the passed descriptors, from 1.
     pub number: usize,
 }
 
+/// A passed socket, which must be listening.
 fn listening<S: AsFd>(socket: S, index: usize) -> Result<S, NotListening> {
     match socket_acceptconn(&socket) {
         Ok(true) => Ok(socket),
@@ -74,8 +75,8 @@ pub fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Tells it that the configuration is being read again; [`ready`] must follow, whatever comes of
-/// it.
+/// Tells the service manager that the configuration is being read again; [`ready`] must follow,
+/// also after a failure.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => {
@@ -89,7 +90,7 @@ pub fn reloading() {
     }
 }
 
-/// Tells it that the server is about to end.
+/// Tells the service manager that the server is about to end.
 pub fn stopping() {
     notify(&[
         NotifyState::Stopping,

@@ -43,8 +43,8 @@ async fn tile(
         service.identify(catalog, &wanted, demand).await?
     };
     let content_type = mount.content_type.name();
-    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor
-    // for prefetches.
+    // Neighbours are prefetched for tiles that a user is looking at, neither for overviews nor for
+    // prefetches.
     let is_looked_at = !is_overview && demand.urgency == Urgency::Wanted;
     respond(
         context,
@@ -101,8 +101,11 @@ pub(super) fn confirmed(
         return None;
     }
     let policy = identified.cache_policy();
-    (policy != CachePolicy::No)
-        .then(|| not_modified(context, etag, cache_control(policy, token, otherwise)))
+    if policy == CachePolicy::No {
+        return None;
+    }
+    let fresh = cache_control(policy, token, otherwise);
+    Some(not_modified(context, etag, fresh))
 }
 
 /// The response with 304, which is counted.
@@ -111,8 +114,7 @@ pub(super) fn not_modified(context: &Context<'_>, etag: &str, fresh: HeaderValue
     described(HttpResponse::NotModified(), etag.to_owned(), fresh).finish()
 }
 
-/// With the headers of something that is cached: its ETag, and how long it may be kept without
-/// asking.
+/// A response with an ETag, and with the `Cache-Control` `fresh`.
 pub(super) fn described(
     mut response: HttpResponseBuilder,
     etag: String,

@@ -34,30 +34,32 @@ const BETWEEN: [&[&str]; 5] = [
 ];
 
 /// The metadata files of a dataset.
-pub(super) enum File {
-    /// With or without a trailing slash.
+pub(super) enum MetadataFile {
+    /// `info`, with or without a trailing slash.
     Info,
-    /// Viking uses two spellings of the name, which differ in case.
+    /// `volume.vikingxml`; Viking uses two spellings of the name, which differ in case.
     VikingXml,
 }
 
-impl File {
+impl MetadataFile {
     fn named(name: &str) -> Option<Self> {
-        match name {
-            _ if name.eq_ignore_ascii_case("info") => Some(File::Info),
-            _ if name.eq_ignore_ascii_case("volume.vikingxml") => Some(File::VikingXml),
-            _ => None,
+        if name.eq_ignore_ascii_case("info") {
+            Some(MetadataFile::Info)
+        } else if name.eq_ignore_ascii_case("volume.vikingxml") {
+            Some(MetadataFile::VikingXml)
+        } else {
+            None
         }
     }
 }
 
 /// The metadata file that a path below a mount names, with the mount and the token; `None` for
 /// other paths.
-pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p str)> {
+pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(MetadataFile, &'p str, &'p str)> {
     let segments = context.path.split('/');
     let segments = segments.filter(|segment| !segment.is_empty());
     // Check the file name first: nearly every path is that of a tile.
-    let file = File::named(segments.clone().next_back()?)?;
+    let file = MetadataFile::named(segments.clone().next_back()?)?;
     let segments: Vec<&str> = segments.collect();
     let [mount, between @ .., token, _] = segments.as_slice() else {
         return None;
@@ -71,7 +73,7 @@ pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p
 /// The response with a metadata file.
 pub(super) async fn answer(
     context: &Context<'_>,
-    (file, mount, token): (File, &str, &str),
+    (file, mount, token): (MetadataFile, &str, &str),
 ) -> HttpResponse {
     let dataset = match super::descriptions::named(context, token) {
         Ok(dataset) => Arc::clone(dataset),
@@ -80,7 +82,7 @@ pub(super) async fn answer(
     let catalog = Arc::clone(&context.catalog);
     let token = dataset.token.clone();
     match file {
-        File::Info => {
+        MetadataFile::Info => {
             let measured = dataset.measured();
             documents::answer(context, &("info", token), measured, move || {
                 Document::json(&info::describe(
@@ -90,7 +92,7 @@ pub(super) async fn answer(
             })
             .await
         }
-        File::VikingXml => {
+        MetadataFile::VikingXml => {
             let address = format!("{BASE}/{mount}");
             addressed(
                 context,

@@ -66,8 +66,8 @@ async fn metadata(
     } else {
         0
     };
-    // Windows that could not be measured are missing, but only for now. Asked before the document
-    // is: more may become known meanwhile.
+    // Windows that could not be measured are missing, but only for now. This is asked before the
+    // document is made, because more windows may become known meanwhile.
     let is_whole =
         image.multiscale().channels().iter().all(|channel| {
             channel.kind == Kind::Labels || channel.window().is_some() || !has_windows

@@ -17,7 +17,7 @@ const FORWARDED: &str = "forwarded";
 
 /// The client, host and scheme that the trusted proxies report.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reports<'r> {
+pub(super) struct ProxyReports<'r> {
     pub client: IpAddr,
     /// The requested host, and the name of the header that reports it.
     pub host: Option<(&'static str, &'r str)>,
@@ -25,7 +25,7 @@ pub(super) struct Reports<'r> {
     pub scheme: Option<(&'static str, &'r str)>,
 }
 
-impl<'r> Reports<'r> {
+impl<'r> ProxyReports<'r> {
     /// `None` if the peer is not a trusted proxy.
     pub fn from_request(
         request: &'r HttpRequest,
@@ -46,16 +46,18 @@ impl<'r> Reports<'r> {
         Some(Self::of_elements(headers, peer, trusted))
     }
 
+    /// Reads `X-Forwarded-For`, `-Host` and `-Proto`.
     fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let list = |name| items(headers, name, |text| text.split(',').collect());
-        let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
+        let addresses = list(FOR).into_iter().map(|item| node(item?));
+        let (client, index) = trace(peer, addresses, trusted);
         // A proxy may append to a list, or replace all of it: then the list is shorter than that of
         // the addresses.
         let outermost = |name| {
-            let list = list(name);
-            let last = list.len().checked_sub(1)?;
-            list.get(place.min(last))
-                .map(|item| (name, item.unwrap_or_default()))
+            let items = list(name);
+            let last = items.len().checked_sub(1)?;
+            let item = items.get(index.min(last))?;
+            Some((name, item.unwrap_or_default()))
         };
         Self {
             client,
@@ -64,13 +66,14 @@ impl<'r> Reports<'r> {
         }
     }
 
+    /// Reads `Forwarded`.
     fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let elements = items(headers, FORWARDED, |text| split(text, ','));
         let addresses = elements
             .iter()
             .map(|element| node(parameter((*element)?, "for")?));
-        let (client, place) = trace(peer, addresses, trusted);
-        let outermost = elements.get(place.min(elements.len().saturating_sub(1)));
+        let (client, index) = trace(peer, addresses, trusted);
+        let outermost = elements.get(index.min(elements.len().saturating_sub(1)));
         let outermost = outermost.copied().flatten().unwrap_or_default();
         Self {
             client,
@@ -102,17 +105,19 @@ fn trace(
     reported: impl Iterator<Item = Option<IpAddr>>,
     trusted: &[Proxy],
 ) -> (IpAddr, usize) {
-    let mut found = (peer, 0);
-    for (place, address) in reported.enumerate() {
+    let mut client = peer;
+    let mut last = 0;
+    for (index, address) in reported.enumerate() {
+        last = index;
         let Some(address) = address else {
-            return (found.0, place);
+            break;
         };
-        found = (address, place);
+        client = address;
         if !is_trusted(address, trusted) {
             break;
         }
     }
-    found
+    (client, last)
 }
 
 /// The items of all lists in headers of this name, last one first; `None` for a value that is not
@@ -140,12 +145,15 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     let parts = text.split(|letter| {
         let was_escaped = is_escaped;
         is_escaped = is_quoted && !was_escaped && letter == '\\';
-        is_quoted ^= letter == '"' && !was_escaped;
+        if letter == '"' && !was_escaped {
+            is_quoted = !is_quoted;
+        }
         letter == separator && !is_quoted
     });
     parts.collect()
 }
 
+/// A text without the double quotes around it.
 fn unquoted(text: &str) -> &str {
     text.strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))

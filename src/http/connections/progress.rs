@@ -15,7 +15,7 @@ use actix_web::dev::Payload;
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 
-/// Shared by the stream and the requests of one connection.
+/// The progress of the present request, shared by the stream of a connection and its requests.
 #[derive(Debug, Clone, Default)]
 pub(in crate::http) struct ResponseProgress(Rc<Cell<AnswerStage>>);
 
@@ -42,35 +42,44 @@ impl ResponseProgress {
     }
 }
 
-/// Lets the stream of a request's connection follow the progress of the answer, which is passed to
-/// the returned function.
-pub(in crate::http) fn followed(
-    request: &HttpRequest,
-    payload: web::Payload,
-) -> impl FnOnce(HttpResponse) -> HttpResponse<Followed> + use<> {
-    let progress = request
-        .conn_data::<ResponseProgress>()
-        .cloned()
-        .unwrap_or_default();
-    progress.set(AnswerStage::Answering);
-    let is_last = !matches!(payload.into_inner(), Payload::None);
-    move |answer| {
-        answer.map_body(|_, body| Followed {
-            body,
+/// Lets the stream of a connection follow the progress of a request's answer.
+pub(in crate::http) struct AnswerFollower {
+    progress: ResponseProgress,
+    is_last: bool,
+}
+
+impl AnswerFollower {
+    /// Tells the stream that a request is being answered.
+    pub fn begin(request: &HttpRequest, payload: web::Payload) -> Self {
+        let progress = request
+            .conn_data::<ResponseProgress>()
+            .cloned()
+            .unwrap_or_default();
+        progress.set(AnswerStage::Answering);
+        Self {
             progress,
-            is_last,
+            is_last: !matches!(payload.into_inner(), Payload::None),
+        }
+    }
+
+    /// The answer, which tells the stream when all of it is in actix-http's write buffer.
+    pub fn follow(self, answer: HttpResponse) -> HttpResponse<FollowedBody> {
+        answer.map_body(|_, body| FollowedBody {
+            body,
+            progress: self.progress,
+            is_last: self.is_last,
         })
     }
 }
 
 /// The body of a response, whose end the stream must know.
-pub(in crate::http) struct Followed {
+pub(in crate::http) struct FollowedBody {
     body: BoxBody,
     progress: ResponseProgress,
     is_last: bool,
 }
 
-impl MessageBody for Followed {
+impl MessageBody for FollowedBody {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {
@@ -85,7 +94,7 @@ impl MessageBody for Followed {
     }
 }
 
-impl Drop for Followed {
+impl Drop for FollowedBody {
     fn drop(&mut self) {
         self.progress.set(AnswerStage::Answered {
             is_last: self.is_last,

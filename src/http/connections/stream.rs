@@ -26,28 +26,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::progress::{AnswerStage, ResponseProgress};
-use super::{OpenConnection, Timeouts};
+use super::{ConnectionTimeouts, OpenConnection};
 
-/// How many bytes are read ahead.
-const AHEAD: usize = 4 << 10;
-/// How long a client may go on sending after its last response.
+/// The maximum number of bytes that are read ahead.
+const MAX_AHEAD: usize = 4 << 10;
+/// The maximum time for which a client may go on sending after its last response.
 const LINGER: Duration = Duration::from_secs(1);
-/// How many bytes it may send in that time.
+/// The maximum number of bytes that the client may send in that time.
 const MAX_UNREAD: usize = 1 << 20;
 /// The answer to a head that is not complete in time.
-const LATE: &[u8] =
+const TIMEOUT_ANSWER: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 #[derive(Debug)]
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
     progress: ResponseProgress,
-    /// Received and not passed on.
+    /// The bytes that were received and not passed on.
     input: Vec<u8>,
     head: HeadProgress,
     phase: RequestPhase,
-    timeouts: Timeouts,
-    /// When the one timeout that applies ends, if any; see [`Self::poll_deadline`].
+    timeouts: ConnectionTimeouts,
+    /// When the timeout of the present phase ends; see [`Self::poll_deadline`].
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
     /// Whether the present request is the last one on this connection.
@@ -78,8 +78,8 @@ struct HeadProgress {
 }
 
 impl HeadProgress {
-    /// How many of the bytes belong to the head, and whether it ends with them: after an empty
-    /// line.
+    /// Returns how many of the bytes belong to the head, and whether it ends with them. A head ends
+    /// with an empty line.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut length = 0;
         let mut is_complete = false;
@@ -97,7 +97,7 @@ impl HeadProgress {
 }
 
 impl<S> SequentialStream<S> {
-    pub fn new(socket: S, timeouts: Timeouts, open: OpenConnection) -> Self {
+    pub fn new(socket: S, timeouts: ConnectionTimeouts, open: OpenConnection) -> Self {
         let deadline = Instant::now() + timeouts.head;
         Self {
             socket,
@@ -153,10 +153,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
     /// Reads once from the socket. Pending (without a wake-up) if the input is full or the client
     /// has ended its side.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.is_ended || self.input.len() == AHEAD {
+        if self.is_ended || self.input.len() == MAX_AHEAD {
             return Poll::Pending;
         }
-        let mut space = [MaybeUninit::uninit(); AHEAD];
+        let mut space = [MaybeUninit::uninit(); MAX_AHEAD];
         let mut received = ReadBuf::uninit(&mut space[self.input.len()..]);
         ready!(Pin::new(&mut self.socket).poll_read(context, &mut received))?;
         self.is_ended = received.filled().is_empty();
@@ -174,8 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
         self.progress.set(AnswerStage::Unanswered);
         self.head = HeadProgress::default();
         self.deadline = Instant::now() + self.timeouts.idle;
-        // actix-http has read before it wrote: have it read again, unless there is nothing yet to
-        // be read.
+        // actix-http has read before it wrote. Have it read again, unless nothing can be read yet.
         let is_waiting = !self.is_last
             && self.input.is_empty()
             && self.poll_receive(context)?.is_pending()
@@ -227,7 +226,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
     /// response, so there is room for it.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head.length > 0
-            && let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(context, LATE)
+            && let Poll::Ready(written) =
+                Pin::new(&mut self.socket).poll_write(context, TIMEOUT_ANSWER)
         {
             written?;
         }

@@ -20,7 +20,7 @@ type Stream = SequentialStream<DuplexStream>;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
 
-const TIMEOUTS: Timeouts = Timeouts {
+const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     head: Duration::from_secs(5),
     idle: Duration::from_secs(75),
 };

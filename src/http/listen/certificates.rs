@@ -30,7 +30,8 @@ struct CertifiedFiles {
 }
 
 impl Certificates {
-    /// Reads the files. The faults have the paths of the keys in the configuration.
+    /// Reads the files. The faults name the keys of the configuration, such as
+    /// `server.tls.certificate`.
     pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
         TlsContents::read(files)?.certificates(files)
     }
@@ -63,7 +64,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Speaks TLS: each handshake uses the certificate that is in force then.
+/// Accepts TLS connections: each handshake uses the certificate that is in force then.
 pub(super) fn acceptor(certificates: Arc<Certificates>) -> io::Result<TlsAcceptor> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -131,22 +132,18 @@ fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
         .collect::<Result<_, _>>()
         .map_err(|error| not_pem(&error))?;
     if chain.is_empty() {
-        return Err(
-            "there is no certificate in it; expected a PEM file with the server's certificate, \
-                    followed by the intermediate ones (-----BEGIN CERTIFICATE-----)"
-                .to_owned(),
-        );
+        let problem = "there is no certificate in it; expected a PEM file with the server's certificate, followed by the \
+                       intermediate ones (-----BEGIN CERTIFICATE-----)";
+        return Err(problem.to_owned());
     }
     Ok(chain)
 }
 
 fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    let missing = "there is no private key in it; expected a PEM file with a key that is not encrypted (-----BEGIN PRIVATE \
+                   KEY-----)";
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
-        pem::Error::NoItemsFound => {
-            "there is no private key in it; expected a PEM file with a key that is not \
-                                     encrypted (-----BEGIN PRIVATE KEY-----)"
-                .to_owned()
-        }
+        pem::Error::NoItemsFound => missing.to_owned(),
         error => not_pem(&error),
     })
 }

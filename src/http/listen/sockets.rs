@@ -11,13 +11,14 @@ use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size, se
 
 use super::unix::{self, BACKLOG, SocketFile};
 use crate::config::{BindAddress, Server};
-use crate::http::systemd::Passed;
+use crate::http::systemd::PassedSockets;
 
-/// The most bytes of answers on a connection that the system holds; it doubles this for its own
-/// bookkeeping.
-const SENDING: usize = 256 << 10;
-/// For how long a connection is silent before the system asks whether its client is still there.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The maximum number of bytes of answers that the system holds for a connection; it doubles this
+/// for its own bookkeeping.
+const SEND_BUFFER: usize = 256 << 10;
+/// When a connection has been silent for this long, the system asks whether its client is still
+/// there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub enum ListenError {
         /// The system's error.
         error: io::Error,
     },
-    /// A Unix socket cannot be made.
+    /// A Unix socket cannot be opened.
     #[error("server.unix_socket: {} cannot be listened on: {error}", path.display())]
     UnixSocket {
         /// Its path.
@@ -110,10 +111,10 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the configured sockets, unless they were passed to this process, and takes the passed
-    /// ones too.
-    pub fn open(settings: &Server, passed: Passed) -> Result<Self, ListenError> {
-        let Passed {
+    /// Opens the configured sockets that were not passed to this process, and takes all passed
+    /// sockets.
+    pub fn open(settings: &Server, passed: PassedSockets) -> Result<Self, ListenError> {
+        let PassedSockets {
             tcp: passed_tcp,
             unix: passed_unix,
         } = passed;
@@ -151,7 +152,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// The files that must be removed when the server has ended.
+    /// The TCP sockets, the Unix sockets with their paths, and the files that must be removed when
+    /// the server has ended.
     pub(super) fn into_parts(
         self,
     ) -> (
@@ -188,7 +190,7 @@ fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListene
 }
 
 fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
-    let found: Vec<SocketAddr> = match address.as_str().to_socket_addrs() {
+    let mut found: Vec<SocketAddr> = match address.as_str().to_socket_addrs() {
         Ok(found) => found.collect(),
         Err(error) => {
             let address = address.to_string();
@@ -196,12 +198,10 @@ fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
         }
     };
     // A name may resolve to several addresses, but they cannot share a port chosen by the system.
-    let most = if found.iter().any(|one| one.port() == 0) {
-        1
-    } else {
-        found.len()
-    };
-    Ok(found.into_iter().take(most).collect())
+    if found.iter().any(|one| one.port() == 0) {
+        found.truncate(1);
+    }
+    Ok(found)
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
@@ -216,9 +216,9 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
 /// connections whose clients read nothing for `write_timeout`, or are gone. A Unix socket holds no
 /// more than `net.core.wmem_default` (208 KiB) by itself.
 fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()> {
-    set_socket_send_buffer_size(listener, SENDING)?;
+    set_socket_send_buffer_size(listener, SEND_BUFFER)?;
     set_socket_keepalive(listener, true)?;
-    set_tcp_keepidle(listener, SILENCE)?;
+    set_tcp_keepidle(listener, KEEPALIVE_AFTER)?;
     #[cfg(target_os = "linux")]
     {
         let milliseconds = u32::try_from(write_timeout.as_millis()).unwrap_or(u32::MAX);

@@ -18,19 +18,19 @@ pub(super) const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    identity: Identity,
+    identity: SocketIdentity,
 }
 
 /// Device, inode and time of the last change: a file system may give the inode of a removed file to
 /// the next one.
-type Identity = (u64, u64, i64, i64);
+type SocketIdentity = (u64, u64, i64, i64);
 
-fn identity(file: &Metadata) -> Identity {
+fn identity(file: &Metadata) -> SocketIdentity {
     (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
 }
 
-/// Listens at a path. A file of a socket that nothing listens on is replaced. Whoever `mode`
-/// excludes can never connect, because the permissions are set before anyone can.
+/// Listens at a path. A file of a socket that nothing listens on is replaced. A user whom `mode`
+/// excludes can never connect, because the permissions are set before anybody can.
 pub(super) fn listener(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let address = SocketAddrUnix::new(path)?;
     remove_stale(path, &address)?;
@@ -51,6 +51,7 @@ pub(super) fn listener(path: &Path, mode: u32) -> io::Result<(UnixListener, Sock
     Ok((UnixListener::from(socket), file))
 }
 
+/// Removes the file of a socket that nothing listens on; fails if another file is there.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -1,9 +1,9 @@
 //! The answer to a wrong secret in a path. A browser gets a page with a field for the right one.
 //!
-//! The field works without scripts: the browser sends it as `?secret=…` to the address that it is
-//! at, and is sent on to the address with that secret. The answer offers no Basic authentication,
-//! for which browsers would ask in a dialog of their own: it would not help, because the secret in
-//! the path remains wrong.
+//! The field works without scripts: the browser sends the secret as `?secret=…` to the address of
+//! the page, and is redirected to the address with that secret. The answer offers no Basic
+//! authentication, for which browsers would ask in a dialog of their own: it would not help,
+//! because the secret in the path remains wrong.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// The response to a path in which `rest` follows the wrong secret.
 pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpResponse {
     if let Some(secret) = typed(request.query_string()) {
-        return super::sent_to(StatusCode::SEE_OTHER, place(&secret, rest));
+        return super::redirect(StatusCode::SEE_OTHER, location(&secret, rest));
     }
     let mut accepted = request
         .headers()
@@ -52,16 +52,16 @@ pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpRespons
 
 /// The secret that was typed into the field, in a query; `None` if it is empty.
 fn typed(query: &str) -> Option<Vec<u8>> {
-    let value = query
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("secret="))?
-        .replace('+', " ");
-    Some(Cow::from(percent_decode_str(&value)).into_owned()).filter(|secret| !secret.is_empty())
+    let mut pairs = query.split('&');
+    let value = pairs.find_map(|pair| pair.strip_prefix("secret="))?;
+    let value = value.replace('+', " ");
+    let secret = Cow::from(percent_decode_str(&value)).into_owned();
+    (!secret.is_empty()).then_some(secret)
 }
 
 /// The address with another secret, relative to the one with the wrong secret.
-fn place(secret: &[u8], rest: &str) -> String {
-    // With a dot first, nothing in it is a scheme or a host (RFC 3986, section 4.2).
+fn location(secret: &[u8], rest: &str) -> String {
+    // The dots keep the secret from being read as a scheme or a host (RFC 3986, section 4.2).
     let up = if rest.is_empty() {
         "./".to_owned()
     } else {
@@ -111,11 +111,11 @@ mod tests {
                 "http://h/k/javascript%3Aalert%281%29/",
             ),
         ] {
-            let place = place(&typed(query).unwrap(), rest);
+            let location = location(&typed(query).unwrap(), rest);
             assert_eq!(
                 url::Url::parse(wrong)
                     .unwrap()
-                    .join(&place)
+                    .join(&location)
                     .unwrap()
                     .as_str(),
                 address

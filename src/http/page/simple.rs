@@ -26,11 +26,12 @@ figure{margin:0;width:16rem}\
 img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
 figcaption{font-size:.85rem;overflow-wrap:anywhere}";
 
-/// As for the viewer, but with one inline style, which is allowed by its digest.
+/// The policy of the simple page: that of the viewer, but with one inline style, which is allowed
+/// by its digest.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'self'";
 
-/// Leads to the page with the secret that is typed: see `secret`.
+/// A form that leads to the page with the secret that is typed: see `secret`.
 const FORM: &str = "<form action=\"k/\"><label for=\"secret\">Secret of protected datasets</label> <input id=\"secret\" \
                     name=\"secret\" type=\"password\" required autocomplete=\"off\"> <button>Open</button></form>";
 
@@ -87,7 +88,8 @@ fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> S
     )
 }
 
-/// Names are safe in HTML; labels come from files and are escaped.
+/// The image of a channel in a plane. Names are safe in HTML; labels come from files, and are
+/// escaped.
 fn figure(
     mount: &str,
     address: &str,

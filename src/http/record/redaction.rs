@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The path of a request up to a segment `k`, wherever that is and in any case: people misspell
-/// addresses, and mean a secret nevertheless. A path whose escapes hide a segment `k` is shown up
-/// to the first escape.
+/// The path of a request without the segment after each segment `k`, wherever that is and in either
+/// case: people misspell addresses, and mean a secret nevertheless. A path whose escapes hide a
+/// segment `k` is shown up to the first escape.
 pub(super) fn path(path: &str) -> Cow<'_, str> {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     if hidden(&decoded).is_some()
@@ -26,7 +26,7 @@ fn hidden(path: &str) -> Option<String> {
         .split('/')
         .map(|segment| {
             let was_secret = is_secret;
-            // Repeated slashes do not end it.
+            // Repeated slashes do not take the place of the secret.
             is_secret = segment.eq_ignore_ascii_case("k") || (was_secret && segment.is_empty());
             let is_shown = !was_secret || segment.is_empty();
             has_secret |= !is_shown;

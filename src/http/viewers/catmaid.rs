@@ -58,7 +58,7 @@ struct CatmaidStack {
     canary_location: String,
     comment: String,
     metadata: String,
-    /// One for each mount; of a zy stack, one.
+    /// One for each mount; a zy stack has one.
     mirrors: Vec<CatmaidMirror>,
 }
 
@@ -81,7 +81,7 @@ struct CatmaidMirror {
 
 /// The planes whose tiles CATMAID shows, and its numbers for them.
 const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
-/// Its number for zy.
+/// CATMAID's number for zy.
 const ZY: u8 = 2;
 
 /// Writes the project file, one project at a time. `precomputed` finds a channel of a dataset in
@@ -126,18 +126,16 @@ fn zy_stack(
         .first()
         .filter(|full| full.level == Level::FULL)?;
     let chunk = *full.chunk_sizes.first()?;
+    // The canary's chunk must not be clipped.
     let is_whole = chunk.zip(full.size, |edge, size| edge <= size) == Xyz::all(true);
     if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
         return None;
     }
-    let factors = precomputed.scales.iter().map(|scale| {
-        let level = channel
-            .levels
-            .iter()
-            .find(|level| level.level == scale.level.number())?;
-        let [x, y, z] = level.factor;
-        Some(text([z, y, x]))
-    });
+    let mut factors = Vec::new();
+    for scale in &precomputed.scales {
+        let [x, y, z] = channel.level(scale.level.number())?.factor;
+        factors.push(text([z, y, x]));
+    }
     let voxel = nanometres(channel);
     let first = dataset.first_slice(channel, [1; 3]);
     let offset = first.zip(voxel, |offset, size| offset as f64 * size);
@@ -149,7 +147,7 @@ fn zy_stack(
         resolution: text([voxel.z, voxel.y, voxel.x]),
         orientation: ZY,
         translation: text(offset.into()),
-        downsample_factors: factors.collect::<Option<_>>()?,
+        downsample_factors: factors,
         canary_location: text([0, 0, 0]),
         comment: comment(channel),
         metadata: String::new(),
@@ -177,18 +175,18 @@ fn stack(
     mounts: &[Mount],
     base: &str,
 ) -> Option<CatmaidStack> {
-    let sheet = Sheet::new(dataset, channel, plane)?;
+    let numbers = StackNumbers::new(dataset, channel, plane)?;
     let first = channel.first_time();
     let time = first.map_or_else(String::new, |time| format!("{time}/"));
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),
-        dimension: text(sheet.dimension),
-        resolution: text(sheet.resolution),
+        dimension: text(numbers.dimension),
+        resolution: text(numbers.resolution),
         orientation,
-        translation: text(sheet.translation),
-        downsample_factors: sheet.factors.into_iter().map(text).collect(),
-        canary_location: text(sheet.canary),
+        translation: text(numbers.translation),
+        downsample_factors: numbers.factors.into_iter().map(text).collect(),
+        canary_location: text(numbers.canary),
         comment: comment(channel),
         metadata: String::new(),
         mirrors: mirrors(mounts, &channel.kind, base, &below),
@@ -227,7 +225,7 @@ fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<Catmaid
 }
 
 /// The numbers of a stack, each as columns, rows, slices.
-struct Sheet {
+struct StackNumbers {
     dimension: [u64; 3],
     resolution: [f64; 3],
     translation: [f64; 3],
@@ -235,19 +233,18 @@ struct Sheet {
     canary: [u64; 3],
 }
 
-impl Sheet {
+impl StackNumbers {
     fn new(
         dataset: &DatasetDescription,
         channel: &ChannelDescription,
         plane: Plane,
     ) -> Option<Self> {
-        let index = Plane::ALL.iter().position(|other| *other == plane)?;
         let offered = channel
             .levels
             .iter()
             .take_while(|level| level.is_offered(plane));
         let full = channel.levels.first()?;
-        let [columns, rows] = *full.drawn.get(index)?;
+        let [columns, rows] = full.drawn[plane as usize];
         let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
         let slices = Xyz::from(full.size)[plane.slice_axis()];
         // Slices are numbered including the offset: slices before it exist and are black.
@@ -259,28 +256,18 @@ impl Sheet {
         } else {
             plane.row_axis()
         };
+        // With square pixels, rows are reduced by the same factor as columns, whatever the factor
+        // of z.
+        let axes = [plane.column_axis(), row, plane.slice_axis()];
         let factors: Vec<[u64; 3]> = offered
-            .map(|level| {
-                let factor = Xyz::from(level.factor);
-                // With square pixels, rows are reduced by the same factor as columns, whatever the
-                // factor of z.
-                [
-                    factor[plane.column_axis()],
-                    factor[row],
-                    factor[plane.slice_axis()],
-                ]
-            })
+            .map(|level| axes.map(|axis| Xyz::from(level.factor)[axis]))
             .collect();
         if factors.is_empty() {
             return None;
         }
         Some(Self {
             dimension: [columns, rows, depth],
-            resolution: [
-                voxel[plane.column_axis()],
-                voxel[row],
-                voxel[plane.slice_axis()],
-            ],
+            resolution: axes.map(|axis| voxel[axis]),
             translation: translation(dataset, plane, voxel),
             canary: [
                 columns / 2,
@@ -292,11 +279,12 @@ impl Sheet {
     }
 }
 
-/// Slice numbers include the offset; rows and columns are counted from the first voxel.
+/// The position of a stack. Slice numbers include the offset of the volume; rows and columns are
+/// counted from its first voxel.
 fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [f64; 3] {
-    let mut begins = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
-    begins[plane.slice_axis()] = 0.0;
-    begins.into()
+    let mut position = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    position[plane.slice_axis()] = 0.0;
+    position.into()
 }
 
 /// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the

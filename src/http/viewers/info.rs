@@ -1,6 +1,6 @@
 //! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The fields are the fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that
+//! The fields are those fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that
 //! its clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
 //! `scaling`, `timerange` and the channels' `channel_type`, `datatype` and `windowrange`. Maps by
 //! level have the level's number, as a string, as their key. An unknown voxel size is 1; a window
@@ -114,6 +114,7 @@ fn by_level(
     scaling: &str,
     times: u64,
 ) -> InfoDataset {
+    /// A map from each level's number to a value.
     fn each<T>(levels: &[InfoLevel], value: impl Fn(&InfoLevel) -> T) -> BTreeMap<String, T> {
         levels
             .iter()
@@ -214,6 +215,7 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
     }
 }
 
+/// The names of the dataset's layouts.
 fn about(dataset: &DatasetDescription) -> String {
     let layouts: Vec<&str> = dataset
         .layouts

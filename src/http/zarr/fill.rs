@@ -25,10 +25,10 @@ pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
 }
 
 fn integer(value: i128) -> Value {
-    u64::try_from(value).map_or_else(
-        |_| json!(i64::try_from(value).unwrap_or_default()),
-        |value| json!(value),
-    )
+    match u64::try_from(value) {
+        Ok(value) => json!(value),
+        Err(_) => json!(i64::try_from(value).unwrap_or_default()),
+    }
 }
 
 fn real(value: f64) -> Value {

@@ -12,8 +12,8 @@ use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
 /// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot say.
 pub(super) const OWN: &str = "voltile";
-/// Parts of a voxel that are nothing.
-const CLOSE: f64 = 1e-3;
+/// A transform whose parts differ by less than this part of a voxel from a pure translation is one.
+const MAX_DEVIATION: f64 = 1e-3;
 
 /// The metadata of an image's group.
 pub(super) fn image(image: &ZarrImage, version: ZarrVersion) -> Value {
@@ -59,12 +59,12 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
 /// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in
 /// the form of OME-Zarr 0.6, if scale and translation do not say everything.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
-    let space = Space::new(arrays);
+    let space = ImageSpace::new(arrays);
     let Some(transform) = space.transform else {
         return;
     };
     let rest = transform.divided(space.voxel);
-    if rest.only_moves(Xyz::all(CLOSE)) {
+    if rest.only_moves(Xyz::all(MAX_DEVIATION)) {
         return;
     }
     let has_z = arrays.axes().has_z();
@@ -82,7 +82,7 @@ fn spatial([x, y, z]: [Value; 3], has_z: bool) -> Vec<Value> {
 }
 
 fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
-    let space = Space::new(arrays);
+    let space = ImageSpace::new(arrays);
     let datasets: Vec<Value> = arrays
         .levels()
         .iter()
@@ -95,8 +95,8 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Valu
     value
 }
 
-/// The size of a voxel of level 0 and its unit.
-pub(super) struct Space {
+/// Where the voxels of an image lie: the size of a voxel of level 0, and its unit.
+pub(super) struct ImageSpace {
     pub voxel: Xyz<f64>,
     pub unit: Option<&'static str>,
     /// Where voxels lie, in the same unit.
@@ -105,9 +105,9 @@ pub(super) struct Space {
     step: Option<f64>,
 }
 
-impl Space {
-    /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a
-    /// known unit is only good for its ratios.
+impl ImageSpace {
+    /// The unit is nanometres if the file's unit is smaller than micrometres, else micrometres. A
+    /// size without a known unit is only good for its ratios.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
         let timing = arrays
             .channels()
@@ -150,23 +150,26 @@ impl Space {
     }
 }
 
-fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
-    let axes = arrays.axes().letters().into_iter();
-    let axes = axes.map(|letter| match letter {
-        't' if space.step.is_some() => json!({"name": "t", "type": "time", "unit": "second"}),
-        't' => json!({"name": "t", "type": "time"}),
-        'c' => json!({"name": "c", "type": "channel"}),
-        letter => match space.unit {
-            Some(unit) => json!({"name": letter, "type": "space", "unit": unit}),
-            None => json!({"name": letter, "type": "space"}),
-        },
-    });
-    axes.collect()
+fn axes(arrays: &Multiscale<'_>, space: &ImageSpace) -> Vec<Value> {
+    let mut axes = Vec::new();
+    for letter in arrays.axes().letters() {
+        let (kind, unit) = match letter {
+            't' => ("time", space.step.map(|_| "second")),
+            'c' => ("channel", None),
+            _ => ("space", space.unit),
+        };
+        let mut axis = json!({"name": letter, "type": kind});
+        if let Some(unit) = unit {
+            axis["unit"] = unit.into();
+        }
+        axes.push(axis);
+    }
+    axes
 }
 
 /// A level with its transformations. Coordinates are of voxel centres: the centre of a voxel of a
 /// coarser level is the centre of the box of voxels it stands for.
-fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
+fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &ImageSpace) -> Value {
     let scale = level
         .factor
         .map(|factor| factor as f64)

@@ -1,5 +1,5 @@
-//! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges of
-//! bytes of the HDF5 files, for programs that read these files themselves. They hold the stored
+//! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges
+//! of bytes of the HDF5 files, for programs that read these files themselves. They hold the stored
 //! levels; chunks that were never written are left out.
 
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use crate::http::documents::{self, Document};
 use crate::http::{boxes, problem};
 use crate::service::TileError;
 
-/// The most bytes of references that are sent: of more than a million chunks.
+/// The maximum length of references that are sent, in bytes: enough for more than a million chunks.
 const MAX_BYTES: usize = 128 << 20;
 
 /// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without
@@ -44,9 +44,10 @@ async fn found(
     image: &str,
 ) -> Result<HttpResponse, TileError> {
     let Context { site, catalog, .. } = context;
-    let (token, channel) = image
-        .split_once('/')
-        .map_or((image, None), |(token, one)| (token, Some(one)));
+    let (token, channel) = match image.split_once('/') {
+        Some((token, channel)) => (token, Some(channel)),
+        None => (image, None),
+    };
     let token = VersionedToken::new(token).map_err(Malformed::from)?;
     let channel = channel
         .map(Name::new)
@@ -61,25 +62,30 @@ async fn found(
     let name = ("references", token.token, channel, prefix.clone());
     let read = Arc::clone(image.dataset());
     let document = documents::find(context, &name, measured, Some(&read), move || {
-        let bytes = written(MAX_BYTES, |out| write(&image, Some(&prefix), out)).map_err(
-            |error| match error {
-                NoReferences::Read(error) => error.into(),
-                NoReferences::Write(_) => too_large(),
-                NoReferences::Unmapped { .. } => NotFound::NoReferences {
-                    problem: error.to_string(),
-                }
-                .into(),
-            },
-        )?;
+        let bytes = written(MAX_BYTES, |out| write(&image, Some(&prefix), out));
+        let bytes = bytes.map_err(unwritten)?;
         Ok(Document::new("application/json", vec![bytes]))
     });
     boxes::respond(context, document.await?, too_large)
 }
 
+/// The error of a request whose references could not be written.
+fn unwritten(error: NoReferences) -> TileError {
+    match error {
+        NoReferences::Read(error) => error.into(),
+        // The limit is the only reason why writing fails.
+        NoReferences::Write(_) => too_large(),
+        NoReferences::Unmapped { .. } => {
+            let problem = error.to_string();
+            NotFound::NoReferences { problem }.into()
+        }
+    }
+}
+
 fn too_large() -> TileError {
-    let most = "the references are larger than 128 MiB, or than a quarter of render.boxes";
+    let problem = "the references are larger than 128 MiB, or than a quarter of render.boxes";
     TileError::TooLarge(format!(
-        "{most}; write them to a file with `voltile references`"
+        "{problem}; write them to a file with `voltile references`"
     ))
 }
 
@@ -87,15 +93,15 @@ fn too_large() -> TileError {
 /// them; otherwise their own paths and addresses. Reads no voxels.
 ///
 /// # Errors
-/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: what was
-/// written is then not whole.
+/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: then the
+/// text so far is not whole.
 pub fn write(
     image: &ZarrImage,
     prefix: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), NoReferences> {
     out.write_all(b"{\"version\":1,\"refs\":{")?;
-    let mut references = References {
+    let mut references = ReferenceWriter {
         image,
         prefix,
         out,
@@ -106,10 +112,10 @@ pub fn write(
     if let Ok(labels) = ome::labels(image) {
         references.group(&format!("{LABELS}/"), labels)?;
     }
-    for (name, arrays) in image
-        .labels()
-        .filter_map(|name| Some((name, image.label(name).ok()?)))
-    {
+    for name in image.labels() {
+        let Ok(arrays) = image.label(name) else {
+            continue;
+        };
         let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
         references.multiscale(&format!("{LABELS}/{name}/"), &arrays, attributes)?;
     }
@@ -118,8 +124,8 @@ pub fn write(
     Ok(references.out.write_all(b"}}\n")?)
 }
 
-/// References that are being written.
-struct References<'a> {
+/// Writes references.
+struct ReferenceWriter<'a> {
     image: &'a ZarrImage,
     prefix: Option<&'a str>,
     out: &'a mut dyn Write,
@@ -129,7 +135,7 @@ struct References<'a> {
     metadata: Map<String, Value>,
 }
 
-impl References<'_> {
+impl ReferenceWriter<'_> {
     fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
         let before: &[u8] = if mem::replace(&mut self.is_begun, true) {
             b",\n"

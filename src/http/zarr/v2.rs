@@ -109,12 +109,8 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
 /// All documents in one, by key.
 fn consolidated(image: &ZarrImage) -> Result<Value, NotFound> {
     let mut metadata = Map::new();
-    groups_and_arrays(
-        &mut metadata,
-        "",
-        ome::image(image, ZarrVersion::V04),
-        &image.multiscale(),
-    );
+    let attributes = ome::image(image, ZarrVersion::V04);
+    add_multiscale(&mut metadata, "", attributes, &image.multiscale());
     if let Ok(labels) = ome::labels(image) {
         metadata.insert(format!("{LABELS}/.zgroup"), group());
         metadata.insert(format!("{LABELS}/.zattrs"), labels);
@@ -122,12 +118,8 @@ fn consolidated(image: &ZarrImage) -> Result<Value, NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
         let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
-        groups_and_arrays(
-            &mut metadata,
-            &format!("{LABELS}/{name}/"),
-            attributes,
-            &arrays,
-        );
+        let prefix = format!("{LABELS}/{name}/");
+        add_multiscale(&mut metadata, &prefix, attributes, &arrays);
     }
     Ok(consolidation(&metadata))
 }
@@ -138,7 +130,7 @@ pub(super) fn consolidation(metadata: &Map<String, Value>) -> Value {
 }
 
 /// Adds the documents of a multiscale group and its arrays.
-fn groups_and_arrays(
+fn add_multiscale(
     metadata: &mut Map<String, Value>,
     prefix: &str,
     attributes: Value,
