@@ -110,7 +110,7 @@ pub fn run() -> ExitCode {
     limits::share_arenas();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(message) => return shown(&with_tip(message)),
+        Err(message) => return print_message(&with_tip(message)),
     };
     let log = match command {
         // Starts the second thread: everything above must come before it.
@@ -118,10 +118,10 @@ pub fn run() -> ExitCode {
         _ => LogWriter::direct(),
     };
     log.install();
-    ended(&log, done(&log, command))
+    finish(&log, run_command(&log, command))
 }
 
-fn done(log: &LogWriter, command: Command) -> Result<(), Failure> {
+fn run_command(log: &LogWriter, command: Command) -> Result<(), Failure> {
     simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
     match command {
         Command::Serve(arguments) => serve::run(log, &arguments),
@@ -143,20 +143,23 @@ fn done(log: &LogWriter, command: Command) -> Result<(), Failure> {
 }
 
 /// Reports a failure, and returns the exit status.
-fn ended(log: &LogWriter, outcome: Result<(), Failure>) -> ExitCode {
-    let status = match &outcome {
+fn finish(log: &LogWriter, outcome: Result<(), Failure>) -> ExitCode {
+    let status = match outcome {
         Ok(()) | Err(Failure::NobodyReads) => 0,
-        Err(Failure::Work(_)) => 1,
-        Err(Failure::Usage(_)) => 2,
+        Err(failure) => {
+            output::complain(log, &failure.to_string());
+            if matches!(failure, Failure::Usage(_)) {
+                2
+            } else {
+                1
+            }
+        }
     };
-    if let (1.., Err(failure)) = (status, outcome) {
-        output::complain(log, &failure.to_string());
-    }
     log.flush();
     ExitCode::from(status)
 }
 
-/// An error with a tip for those who look for `--port`.
+/// Adds a tip to the error about `--port`, which many programs have.
 fn with_tip(mut message: clap::Error) -> clap::Error {
     let is_port = |argument: &ContextValue| argument.to_string().starts_with("--port");
     if message.get(ContextKind::InvalidArg).is_some_and(is_port) {
@@ -168,7 +171,7 @@ fn with_tip(mut message: clap::Error) -> clap::Error {
 }
 
 /// Prints the requested help or version, or the error in the command.
-fn shown(message: &clap::Error) -> ExitCode {
+fn print_message(message: &clap::Error) -> ExitCode {
     let log = LogWriter::direct();
     if message.use_stderr() {
         log.message(output::terminal_safe(&message.render().to_string()).trim_end());
@@ -178,5 +181,5 @@ fn shown(message: &clap::Error) -> ExitCode {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
         printed => printed.map_err(|error| output::not_written(&error)),
     };
-    ended(&log, printed)
+    finish(&log, printed)
 }
