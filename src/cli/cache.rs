@@ -11,7 +11,7 @@ use voltile_base::units;
 use super::failure::Failure;
 use super::load::listed;
 use super::log::LogWriter;
-use super::sources::Configured;
+use super::sources::ConfigurationChoice;
 use super::{output, tiers};
 use crate::config;
 use crate::tier::{Directory, TierError, TokenContents};
@@ -51,7 +51,7 @@ struct DirectoryChoice {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
     #[command(flatten)]
-    configured: Configured,
+    configured: ConfigurationChoice,
 }
 
 /// The cache directory of a command.

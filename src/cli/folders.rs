@@ -176,7 +176,7 @@ struct FolderSearch {
 
 impl FolderSearch {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
-        let mut level: Vec<(Option<Root>, PathBuf)> = folders
+        let mut level: Vec<(Option<SearchRoot>, PathBuf)> = folders
             .iter()
             .map(|folder| (None, folder.clone()))
             .collect();
@@ -209,9 +209,9 @@ impl FolderSearch {
     /// that the user named.
     fn visit(
         &mut self,
-        root: Option<&Root>,
+        root: Option<&SearchRoot>,
         folder: &Path,
-    ) -> io::Result<Vec<(Option<Root>, PathBuf)>> {
+    ) -> io::Result<Vec<(Option<SearchRoot>, PathBuf)>> {
         let about = if root.is_none() {
             folder.metadata()
         } else {
@@ -245,7 +245,7 @@ impl FolderSearch {
         self.files.extend(listing.files.iter().cloned());
         let root = match root {
             Some(root) => root.clone(),
-            None => Root {
+            None => SearchRoot {
                 device: about.dev(),
                 resolved: folder.canonicalize()?.into(),
             },
@@ -285,7 +285,7 @@ impl FolderSearch {
 
 /// The folder named by the user, from which a search started.
 #[derive(Debug, Clone)]
-struct Root {
+struct SearchRoot {
     device: u64,
     /// Its path without symbolic links.
     resolved: Rc<Path>,
@@ -313,7 +313,12 @@ struct FolderListing {
 impl FolderListing {
     /// Reads a folder. In a folder that was found below its root, symbolic links must lead to files
     /// below the root, and nothing is taken from a tree of another format.
-    fn read(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
+    fn read(
+        folder: &Path,
+        about: &Metadata,
+        root: Option<&SearchRoot>,
+        most: usize,
+    ) -> io::Result<Self> {
         let mut listing = Self {
             stamp: stamp(about),
             is_settled: !is_younger(about, FOLDER_SETTLES),
@@ -356,8 +361,8 @@ impl FolderListing {
         Ok(listing)
     }
 
-    /// Adds the HDF5 files among the files of the folder, which are sorted, and notes the files that
-    /// may become HDF5 files or readable.
+    /// Adds the HDF5 files among the files of the folder, which are sorted, and notes the files
+    /// that may become HDF5 files or readable.
     fn add_files(&mut self, paths: &[PathBuf]) {
         for path in paths {
             if is_sidecar(path, paths) || is_part(path, paths) {
@@ -390,7 +395,7 @@ impl FolderListing {
 }
 
 /// Whether a path leads below the root, if there is one.
-fn is_inside(root: Option<&Root>, path: &Path) -> bool {
+fn is_inside(root: Option<&SearchRoot>, path: &Path) -> bool {
     let Some(root) = root else { return true };
     path.canonicalize()
         .is_ok_and(|to| to.starts_with(&root.resolved))

@@ -35,11 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct LogWriter {
     is_json: Arc<AtomicBool>,
     /// The channel to the thread that writes; `None` if lines are written at once.
-    queue: Option<SyncSender<Queued>>,
+    queue: Option<SyncSender<QueueEntry>>,
     lost_lines: Counter,
 }
 
-enum Queued {
+enum QueueEntry {
     Line(Vec<u8>),
     /// Dropped once all lines before it are written.
     Mark(#[allow(dead_code, reason = "only its end is noticed")] Sender<()>),
@@ -122,7 +122,7 @@ impl LogWriter {
     pub fn flush(&self) {
         let Some(queue) = &self.queue else { return };
         let (mark, written) = channel();
-        if queue.try_send(Queued::Mark(mark)).is_ok() {
+        if queue.try_send(QueueEntry::Mark(mark)).is_ok() {
             // Nothing is sent: the wait ends when the mark is dropped, or after this time.
             let _ = written.recv_timeout(PATIENCE);
         }
@@ -131,7 +131,7 @@ impl LogWriter {
     fn push(&self, line: impl Into<Vec<u8>>) {
         let line = line.into();
         let is_taken = match &self.queue {
-            Some(queue) => queue.try_send(Queued::Line(line)).is_ok(),
+            Some(queue) => queue.try_send(QueueEntry::Line(line)).is_ok(),
             None => io::stderr().write_all(&line).is_ok(),
         };
         if !is_taken {
@@ -172,9 +172,9 @@ impl Write for LogWriter {
     }
 }
 
-fn write_lines(lines: &Receiver<Queued>, lost_lines: &Counter) {
+fn write_lines(lines: &Receiver<QueueEntry>, lost_lines: &Counter) {
     for queued in lines {
-        if let Queued::Line(line) = queued
+        if let QueueEntry::Line(line) = queued
             && io::stderr().write_all(&line).is_err()
         {
             lost_lines.inc();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use voltile_base::geometry::{TileAddress, Xyz};
-use voltile_base::request::{Malformed, TilePath, TileRequest};
+use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
 use super::load::{SoundCatalog, load_sound};
@@ -64,21 +64,17 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
 }
 
 /// Parses the path of a tile.
-fn requested_tile(text: &str, mounts: &[Mount]) -> Result<TileRequest, Failure> {
-    let usage = |error: Malformed| Failure::Usage(error.to_string());
-    if let Some(path) = TilePath::split(path_of(text)) {
-        let path = path.map_err(usage)?;
+fn requested_tile(text: &str, mounts: &[Mount]) -> anyhow::Result<TileRequest> {
+    if let Some(path) = TilePath::split(path_of(text)).transpose()? {
         let mut services = mounts.iter().map(|mount| mount.tile_service.as_str());
         if services.any(|service| service == path.tile_service) {
-            return path.request().map_err(usage);
+            return Ok(path.request()?);
         }
     }
     let service = mounts
         .first()
         .map_or("", |mount| mount.tile_service.as_str());
-    Err(Failure::Usage(format!(
-        "{text:?} is not the path of a tile: it should begin with /{service}/tilecache/"
-    )))
+    anyhow::bail!("{text:?} is not the path of a tile: it should begin with /{service}/tilecache/")
 }
 
 /// The message about a tile that shows nothing: the slices of its channels, and their size.

@@ -20,12 +20,12 @@ pub(super) struct Sources {
     #[arg(value_name = "FILE.h5 | FOLDER")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub configured: Configured,
+    pub configured: ConfigurationChoice,
 }
 
 /// The sources of the settings other than files.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Configured {
+pub(super) struct ConfigurationChoice {
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub(super) struct Configured {
     pub set: Vec<String>,
 }
 
-impl Configured {
+impl ConfigurationChoice {
     pub fn layers(&self) -> Layers {
         Layers {
             config: self.config.clone(),

@@ -21,7 +21,7 @@ use voltile_hdf5::store::Store;
 use super::failure::Failure;
 use super::load::{SoundCatalog, load_sound};
 use super::log::LogWriter;
-use super::sources::{Configured, Sources};
+use super::sources::{ConfigurationChoice, Sources};
 use super::tiers::{directory_tier, shared_tiers};
 use super::{output, signals};
 use crate::config::Settings;
@@ -39,7 +39,7 @@ pub(super) struct WarmArguments {
     #[arg(value_name = "URL|FILE.h5")]
     targets: Vec<String>,
     #[command(flatten)]
-    configured: Configured,
+    configured: ConfigurationChoice,
     /// Without a server: the cache directory to render into; default: cache.directory. Tiles are
     /// also written to cache.store, if it is set.
     #[arg(long, value_name = "DIR")]

@@ -68,7 +68,7 @@ pub fn start(
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
         // The command line handles signals: Ctrl-C must drain as SIGTERM does.
         .disable_signals();
-    let services = Services {
+    let services = ServiceMaker {
         site: web::Data::from(site),
         open: metrics.open,
         timeouts: ConnectionTimeouts {
@@ -127,14 +127,14 @@ fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
 
 /// Makes the services of all sockets on all worker threads.
 #[derive(Clone)]
-struct Services {
+struct ServiceMaker {
     site: web::Data<LiveSite>,
     open: Gauge,
     timeouts: ConnectionTimeouts,
     stops: GracefulShutdownSignal,
 }
 
-impl Services {
+impl ServiceMaker {
     /// The service for connections of one socket on one worker thread. `accept` makes a stream of a
     /// socket, and knows the address of its peer.
     fn over<T, S, A, F>(

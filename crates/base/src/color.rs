@@ -25,14 +25,14 @@ pub enum Colour {
     /// All three: grey. It has no letter in paths; see `Colour::from_word`.
     White,
     /// A colour map.
-    Map(Map),
+    Map(ColourMap),
     /// Any colour, scaled by the shade.
     Pure(Rgb),
 }
 
 /// A colour map: 256 colours, one for each shade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Map {
+pub enum ColourMap {
     /// White to black.
     Inverted,
     /// That of ImageJ.
@@ -47,25 +47,25 @@ pub enum Map {
     CoolWarm,
 }
 
-impl Map {
-    const ALL: [Map; 6] = [
-        Map::Inverted,
-        Map::Fire,
-        Map::Viridis,
-        Map::Magma,
-        Map::CyanHot,
-        Map::CoolWarm,
+impl ColourMap {
+    const ALL: [ColourMap; 6] = [
+        ColourMap::Inverted,
+        ColourMap::Fire,
+        ColourMap::Viridis,
+        ColourMap::Magma,
+        ColourMap::CyanHot,
+        ColourMap::CoolWarm,
     ];
 
     /// The name in addresses.
     pub fn name(self) -> &'static str {
         match self {
-            Map::Inverted => "inverted",
-            Map::Fire => "fire",
-            Map::Viridis => "viridis",
-            Map::Magma => "magma",
-            Map::CyanHot => "cyanhot",
-            Map::CoolWarm => "coolwarm",
+            ColourMap::Inverted => "inverted",
+            ColourMap::Fire => "fire",
+            ColourMap::Viridis => "viridis",
+            ColourMap::Magma => "magma",
+            ColourMap::CyanHot => "cyanhot",
+            ColourMap::CoolWarm => "coolwarm",
         }
     }
 
@@ -73,12 +73,12 @@ impl Map {
     /// greens, 256 blues.
     fn colour(self, shade: u8) -> Rgb {
         let file: &[u8; 3 * 256] = match self {
-            Map::Inverted => return [u8::MAX - shade; 3],
-            Map::Fire => include_bytes!("maps/fire.lut"),
-            Map::Viridis => include_bytes!("maps/viridis.lut"),
-            Map::Magma => include_bytes!("maps/magma.lut"),
-            Map::CyanHot => include_bytes!("maps/cyanhot.lut"),
-            Map::CoolWarm => include_bytes!("maps/coolwarm.lut"),
+            ColourMap::Inverted => return [u8::MAX - shade; 3],
+            ColourMap::Fire => include_bytes!("maps/fire.lut"),
+            ColourMap::Viridis => include_bytes!("maps/viridis.lut"),
+            ColourMap::Magma => include_bytes!("maps/magma.lut"),
+            ColourMap::CyanHot => include_bytes!("maps/cyanhot.lut"),
+            ColourMap::CoolWarm => include_bytes!("maps/coolwarm.lut"),
         };
         [0, 1, 2].map(|component| file[256 * component + usize::from(shade)])
     }
@@ -158,7 +158,7 @@ impl Colour {
             "green" | "g" => Colour::Green,
             "blue" | "b" => Colour::Blue,
             "white" | "whites" | "w" | "gray" | "grays" | "grey" | "greys" => Colour::White,
-            word => match Map::ALL.into_iter().find(|map| map.name() == word) {
+            word => match ColourMap::ALL.into_iter().find(|map| map.name() == word) {
                 Some(map) => Colour::Map(map),
                 None => Colour::Pure(hexadecimal(word)?),
             },

@@ -24,8 +24,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use clock::Clock;
-pub use connections::Connections;
-pub use datasets::{DatasetCounters, Datasets};
+pub use connections::ConnectionMetrics;
+pub use datasets::{DatasetCounters, DatasetMetrics};
 pub use meter::Meter;
 use renders::RenderTimes;
 pub use renders::Rendered;
@@ -117,9 +117,9 @@ pub struct Metrics {
     /// Time spent reading through the HDF5 library, including decoding.
     pub library: Clock,
     /// Client connections.
-    pub connections: Connections,
+    pub connections: ConnectionMetrics,
     /// Counters of each dataset.
-    pub datasets: Datasets,
+    pub datasets: DatasetMetrics,
     by_request: Arc<ByRequest>,
 }
 
@@ -132,7 +132,7 @@ struct ByRequest {
 }
 
 /// A metric with its name, without prefix, and its help text.
-type Described<'m, T> = (&'static str, &'static str, &'m T);
+type DescribedMetric<'m, T> = (&'static str, &'static str, &'m T);
 
 impl Metrics {
     /// Counts an answered request.
@@ -180,7 +180,7 @@ impl Metrics {
     }
 
     /// How requests were answered.
-    fn answer_counters(&self) -> [Described<'_, Counter>; 8] {
+    fn answer_counters(&self) -> [DescribedMetric<'_, Counter>; 8] {
         [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
@@ -218,7 +218,7 @@ impl Metrics {
     }
 
     /// Results of renders and prefetches; evictions from the disk cache and lost log lines.
-    fn render_counters(&self) -> [Described<'_, Counter>; 8] {
+    fn render_counters(&self) -> [DescribedMetric<'_, Counter>; 8] {
         [
             (
                 "renders_rejected",
@@ -264,7 +264,7 @@ impl Metrics {
     }
 
     /// Chunks of volumes.
-    fn chunk_counters(&self) -> [Described<'_, Counter>; 6] {
+    fn chunk_counters(&self) -> [DescribedMetric<'_, Counter>; 6] {
         [
             (
                 "chunk_cache_hits",
@@ -296,7 +296,7 @@ impl Metrics {
     }
 
     /// Times spent by threads.
-    fn clocks(&self) -> [Described<'_, Clock>; 5] {
+    fn clocks(&self) -> [DescribedMetric<'_, Clock>; 5] {
         [
             (
                 "chunk_read_seconds",
@@ -327,7 +327,7 @@ impl Metrics {
     }
 
     /// Values as they are now.
-    fn gauges(&self) -> [Described<'_, Gauge>; 7] {
+    fn gauges(&self) -> [DescribedMetric<'_, Gauge>; 7] {
         [
             (
                 "renders_waiting",

@@ -19,7 +19,7 @@ pub struct Fingerprint([u8; 16]);
 impl Fingerprint {
     /// The digest of everything that a value's `Hash` covers.
     pub fn digest(value: &impl Hash) -> Self {
-        let mut digest = Digest(Vec::with_capacity(256));
+        let mut digest = DigestInput(Vec::with_capacity(256));
         value.hash(&mut digest);
         let [fingerprint, _] =
             bytemuck::cast::<[u8; 32], [[u8; 16]; 2]>(blake3::hash(&digest.0).into());
@@ -107,9 +107,9 @@ impl fmt::Debug for TileKey {
 /// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at
 /// once: a key has some sixty parts of a few bytes, and each part would cost as much as sixty
 /// bytes.
-struct Digest(Vec<u8>);
+struct DigestInput(Vec<u8>);
 
-impl Hasher for Digest {
+impl Hasher for DigestInput {
     fn write(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }

@@ -28,7 +28,7 @@ pub(super) struct FinishedChunk {
 pub(super) type ChunkSink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
 
 /// Provides the nodes at which a walk ends.
-pub(super) type Leaf<'a, T> =
+pub(super) type LeafSource<'a, T> =
     dyn FnMut(&TreeNode, &mut ChunkSink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
 impl Family {
@@ -37,7 +37,7 @@ impl Family {
         &self,
         node: &TreeNode,
         bottom: u32,
-        leaf: &mut Leaf<'_, T>,
+        leaf: &mut LeafSource<'_, T>,
         sink: &mut ChunkSink<'_>,
     ) -> Result<Tower<T>, PyramidError> {
         if node.height <= bottom {

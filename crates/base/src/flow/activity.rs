@@ -20,10 +20,10 @@ use rayon::ThreadPool;
 
 /// Counts the jobs that wait or run; clones share the counts.
 #[derive(Debug, Clone, Default)]
-pub struct Activity(Arc<Counts>);
+pub struct Activity(Arc<ActivityCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ActivityCounts {
     /// Jobs for requests, waiting or running.
     jobs: AtomicUsize,
     /// Threads that run a prefetch.

@@ -85,7 +85,7 @@ impl<V, E> Waiters<V, E> {
         self.senders.push(sender);
         Waiter {
             result: receiver,
-            _leaving: Leaving(Arc::clone(&self.left)),
+            _leaving: LeaveNotice(Arc::clone(&self.left)),
         }
     }
 
@@ -100,13 +100,13 @@ impl<V, E> Waiters<V, E> {
 pub struct Waiter<V, E> {
     result: oneshot::Receiver<Result<V, E>>,
     /// Dropped after `result`, so that the waiter does not count any more when the flight is told.
-    _leaving: Leaving,
+    _leaving: LeaveNotice,
 }
 
 /// Tells a flight that a waiter leaves, when it is dropped.
-struct Leaving(Arc<Notify>);
+struct LeaveNotice(Arc<Notify>);
 
-impl Drop for Leaving {
+impl Drop for LeaveNotice {
     fn drop(&mut self) {
         self.0.notify_one();
     }
@@ -296,7 +296,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
             // Never: the slot is in flight until this flight ends.
             _ => Waiter {
                 result: oneshot::channel().1,
-                _leaving: Leaving(Arc::clone(&self.left)),
+                _leaving: LeaveNotice(Arc::clone(&self.left)),
             },
         }
     }

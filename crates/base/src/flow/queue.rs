@@ -21,7 +21,7 @@ struct QueueState<T> {
 }
 
 /// The room in the queue that an item takes up until it has been handled.
-pub struct Room<'a, T> {
+pub struct QueueRoom<'a, T> {
     queue: &'a Queue<T>,
     weight: usize,
 }
@@ -57,12 +57,12 @@ impl<T> Queue<T> {
     }
 
     /// Waits for the next item; `None` once the queue is closed and empty.
-    pub fn next(&self) -> Option<(T, Room<'_, T>)> {
+    pub fn next(&self) -> Option<(T, QueueRoom<'_, T>)> {
         let mut state = self.wait(None, |state| state.is_closed || !state.items.is_empty());
         let (item, weight) = state.items.pop_front()?;
         Some((
             item,
-            Room {
+            QueueRoom {
                 queue: self,
                 weight,
             },
@@ -107,7 +107,7 @@ impl<T> Queue<T> {
     }
 }
 
-impl<T> Drop for Room<'_, T> {
+impl<T> Drop for QueueRoom<'_, T> {
     fn drop(&mut self) {
         self.queue.state.lock().weight -= self.weight;
         self.queue.changed.notify_all();

@@ -5,14 +5,14 @@ use prometheus_client::registry::Registry;
 
 /// The gauges; clones share their values.
 #[derive(Debug, Clone, Default)]
-pub struct Connections {
+pub struct ConnectionMetrics {
     /// Connections that are open.
     pub open: Gauge,
     /// How many may be open.
     pub limit: Gauge,
 }
 
-impl Connections {
+impl ConnectionMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "connections",

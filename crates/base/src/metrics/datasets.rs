@@ -41,7 +41,7 @@ impl DatasetCounters {
 
 /// The counters of all datasets; clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Datasets(Arc<CountersByDataset>);
+pub struct DatasetMetrics(Arc<CountersByDataset>);
 
 #[derive(Debug, Default)]
 struct CountersByDataset {
@@ -49,7 +49,7 @@ struct CountersByDataset {
     others: Arc<DatasetCounters>,
 }
 
-impl Datasets {
+impl DatasetMetrics {
     /// The counters of the dataset with this name.
     pub fn counters(&self, dataset: &Name) -> Arc<DatasetCounters> {
         // A label must not be listed twice.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_counters_and_late_names_share_them() {
-        let datasets = Datasets::default();
+        let datasets = DatasetMetrics::default();
         let counters = |number: usize| datasets.counters(&Name::nearest(&format!("d{number}")));
         for number in 0..MAX_DATASETS {
             assert!(Arc::ptr_eq(&counters(number), &counters(number)));

@@ -74,7 +74,7 @@ impl TierCounters {
         registry.register(
             format!("{prefix}_lookup_seconds"),
             help,
-            Lookups(Arc::clone(&self.lookups)),
+            LookupTimes(Arc::clone(&self.lookups)),
         );
         if has_breaker {
             let help = format!("Lookups in {what} that were not made: circuit breaker open");
@@ -85,10 +85,11 @@ impl TierCounters {
     }
 }
 
+/// The metric of the times of lookups.
 #[derive(Debug)]
-struct Lookups(Arc<TimeHistogram>);
+struct LookupTimes(Arc<TimeHistogram>);
 
-impl EncodeMetric for Lookups {
+impl EncodeMetric for LookupTimes {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         self.0.encode(&mut encoder)
     }

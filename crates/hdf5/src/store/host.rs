@@ -51,16 +51,16 @@ pub(super) struct Host {
     metrics: StoreMetrics,
     /// The last failure, while the breaker is open.
     problem: Mutex<Option<String>>,
-    pace: Pace,
+    pace: AnswerPace,
 }
 
 /// How long answers take. An answer counts as one unit of work for its first byte, and one more for
 /// each [`UNIT`] of its length. This is the average number of seconds per unit of the last answers;
 /// `None` before the first answer.
 #[derive(Debug, Default)]
-struct Pace(Mutex<Option<f64>>);
+struct AnswerPace(Mutex<Option<f64>>);
 
-impl Pace {
+impl AnswerPace {
     fn units_of_work(range: &Range<u64>) -> f64 {
         1.0 + range.end.saturating_sub(range.start) as f64 / UNIT
     }
@@ -89,7 +89,7 @@ impl Host {
             breaker: Breaker::new(RULE),
             metrics,
             problem: Mutex::default(),
-            pace: Pace::default(),
+            pace: AnswerPace::default(),
         }
     }
 
