@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// A client in the render queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// This process itself, for `voltile render` and `voltile warm FILE`.
+    /// This process itself, for `voltile render`, `voltile warm FILE` and neighbours.
     InProcess,
     /// An IPv4 address.
     V4(Ipv4Addr),

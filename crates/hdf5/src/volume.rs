@@ -578,12 +578,12 @@ impl ReadError {
     }
 
     /// Fails unless voxels were copied, which is not done between types. `place` is for the error.
-    fn ensure_copied(is_copied: bool, place: impl Into<String>) -> Result<(), Self> {
+    fn ensure_copied(is_copied: bool, place: impl fmt::Display) -> Result<(), Self> {
         if is_copied {
             return Ok(());
         }
         Err(Self::damaged(
-            place,
+            place.to_string(),
             "its voxels are of another type than expected",
         ))
     }

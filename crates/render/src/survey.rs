@@ -185,21 +185,32 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     let runs = || sorted.chunk_by(|a, b| a == b);
     let low = ends(runs().take(MAX_FILLS).take_while(is_frequent));
     let high = ends(runs().rev().take(MAX_FILLS).take_while(is_frequent));
-    let both = low
-        .iter()
-        .flat_map(|low| high.iter().map(move |high| (*low, *high)))
-        .skip(1);
-    let rest = |(low, high): (usize, usize)| {
-        let (below, rest) = sorted.split_at_checked(low)?;
-        let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
-        let first = rest.first()?.to_f64();
-        let last = rest.last()?.to_f64();
-        let below = below.last().map(|fill| first - fill.to_f64());
-        let above = above.first().map(|fill| fill.to_f64() - last);
-        let is_far = |distance: f64| distance > FILL_DISTANCE * (last - first);
-        (last > first && below.into_iter().chain(above).all(is_far)).then_some(rest)
-    };
-    both.filter_map(rest).find(|rest| rest.len() >= least)
+    for low in &low {
+        for high in &high {
+            if let Some(rest) = far_from_ends(sorted, *low, *high)
+                && rest.len() >= least
+            {
+                return Some(rest);
+            }
+        }
+    }
+    None
+}
+
+/// A sorted sample without its first `low` and last `high` values, if there are any and they are far
+/// from all others.
+fn far_from_ends<T: Voxel>(sorted: &[T], low: usize, high: usize) -> Option<&[T]> {
+    let (below, rest) = sorted.split_at_checked(low)?;
+    let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
+    let first = rest.first()?.to_f64();
+    let last = rest.last()?.to_f64();
+    let distance_below = below.last().map(|fill| first - fill.to_f64());
+    let distance_above = above.first().map(|fill| fill.to_f64() - last);
+    let nearest = distance_below
+        .into_iter()
+        .chain(distance_above)
+        .reduce(f64::min)?;
+    (last > first && nearest > FILL_DISTANCE * (last - first)).then_some(rest)
 }
 
 /// Where runs of equal values end, counted from the end of the sample at which they begin; before
@@ -349,23 +360,9 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
         return whole.blocks(shape.chunk, BOX_VOXELS).collect();
     }
     let boxes = if times > 1 { BOXES_OF_A_SERIES } else { BOXES };
-    let along = |extent: u64, chunk: u64| -> Vec<(u64, u64)> {
-        let edge = chunk.max(EDGE).min(extent);
-        let mut starts: Vec<u64> = (0..boxes)
-            .map(|i| extent * (2 * i + 1) / (2 * boxes) / edge * edge)
-            .collect();
-        starts.dedup();
-        starts
-            .into_iter()
-            .map(|start| (start, edge.min(extent - start)))
-            .collect()
-    };
-    let [xs, ys, zs] = [
-        (shape.size.x, shape.chunk.x),
-        (shape.size.y, shape.chunk.y),
-        (shape.size.z, shape.chunk.z),
-    ]
-    .map(|(extent, chunk)| along(extent, chunk));
+    let xs = spread(boxes, shape.size.x, shape.chunk.x);
+    let ys = spread(boxes, shape.size.y, shape.chunk.y);
+    let zs = spread(boxes, shape.size.z, shape.chunk.z);
     let mut regions = Vec::new();
     for (z, depth) in &zs {
         for (y, height) in &ys {
@@ -379,6 +376,19 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
         }
     }
     regions
+}
+
+/// The starts and lengths of boxes along an axis, at multiples of their length.
+fn spread(boxes: u64, extent: u64, chunk: u64) -> Vec<(u64, u64)> {
+    let edge = chunk.max(EDGE).min(extent);
+    let mut starts: Vec<u64> = (0..boxes)
+        .map(|number| extent * (2 * number + 1) / (2 * boxes) / edge * edge)
+        .collect();
+    starts.dedup();
+    starts
+        .into_iter()
+        .map(|start| (start, edge.min(extent - start)))
+        .collect()
 }
 
 fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {

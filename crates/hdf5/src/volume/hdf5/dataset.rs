@@ -387,10 +387,8 @@ impl StoredDataset {
 
     /// Fails unless voxels could be copied, which is not done between types.
     pub(super) fn ensure_types_match(&self, is_copied: bool) -> Result<(), ReadError> {
-        if is_copied {
-            return Ok(());
-        }
-        Err(self.damaged("its voxels were decoded to the wrong type"))
+        let Self { path, file, .. } = self;
+        ReadError::ensure_copied(is_copied, format_args!("{path} in {}", file.location))
     }
 
     /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
