@@ -21,7 +21,7 @@ use super::{last_of, usual_axes};
 
 pub(super) struct Berkeley;
 
-/// What the vector of an axis says about it.
+/// An axis as its vector describes it.
 struct AxisVector {
     axis: Option<AxisName>,
     is_spectral: bool,

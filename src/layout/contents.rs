@@ -91,7 +91,7 @@ pub(super) struct UnlistedDataset {
     pub why: String,
 }
 
-/// What a file says about one dataset: layouts read their marks from it.
+/// A dataset and its surroundings in the file, from which layouts read their marks.
 pub(super) struct About<'a> {
     pub file: &'a OpenFile,
     /// The path of the dataset, or of a soft link to it.

@@ -186,7 +186,7 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
     parts.collect()
 }
 
-/// What the configuration says about the channel of a dataset, in place of what is detected.
+/// The settings of the channel of a dataset, which override what is detected.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelOverrides {
     /// The axes.

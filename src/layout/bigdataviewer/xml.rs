@@ -36,7 +36,7 @@ pub(super) struct XmlText {
     text: String,
 }
 
-/// What an XML file says about an HDF5 file.
+/// The description of an HDF5 file in an XML file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
     /// The name of the XML file.
