@@ -14,7 +14,9 @@ use voltile_base::paint::{Kind, Window, WindowRule};
 use voltile_base::tile::Fingerprint;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
-use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
+use voltile_hdf5::volume::{
+    ComplexPart, Missing, ReadError, Volume, VolumePart, VolumeShape, VoxelType,
+};
 use voltile_render::survey::{self, Survey};
 
 use super::levels::ChannelLevels;
@@ -223,7 +225,7 @@ impl Channel {
     }
 
     /// The boxes that the sample is taken from.
-    pub fn sampled(&self) -> Vec<Part> {
+    pub fn sampled(&self) -> Vec<VolumePart> {
         survey::sampled(self.levels.last().map_or(&[], StoredLevel::volumes))
     }
 

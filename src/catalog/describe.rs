@@ -10,7 +10,6 @@ use voltile_base::geometry::{Axis, LevelView, Orthogonal, Plane, TILE, Xyz};
 use voltile_base::notice::NoticeCount;
 use voltile_base::paint::{Kind, Window};
 use voltile_base::units;
-use voltile_hdf5::volume::hdf5::FileIdentity;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
 use crate::config::{Fault, NamesSettings};
@@ -48,9 +47,12 @@ impl Catalog {
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
         // A file may have several identities, by symbolic links.
         let identities = dataset.listed().flat_map(|channel| channel.watch.files());
-        let files: BTreeMap<_, (u64, i64)> = identities
-            .filter_map(FileIdentity::length_and_time)
-            .collect();
+        let mut files: BTreeMap<_, (u64, i64)> = BTreeMap::new();
+        for identity in identities {
+            if let Some(file) = identity.device_and_inode() {
+                files.insert(file, (identity.length(), identity.modified_milliseconds()));
+            }
+        }
         let colours = dataset.composite_colours();
         let mut channels = Vec::new();
         for channel in dataset.listed() {

@@ -19,7 +19,7 @@ use voltile_base::paint::Kind;
 use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Missing;
 use voltile_hdf5::volume::hdf5::{
-    ChunkStore, Digests, FileIdentity, Files, Kept, OpenFile, Opener,
+    ChunkStore, Digests, FileIdentity, Files, HeldFiles, OpenFile, Opener,
 };
 
 use super::channel::Channel;
@@ -406,7 +406,7 @@ struct CatalogOpening<'a> {
     catalog: &'a Catalog,
     limits: CatalogLimits,
     sidecars: Sidecars,
-    _kept: Arc<Kept>,
+    _kept: Arc<HeldFiles>,
 }
 
 impl CatalogOpening<'_> {

@@ -73,7 +73,7 @@ impl Sidecar {
 
     fn open(file: &OpenFile, original: &Path, path: &Path) -> Result<Self, String> {
         let sidecar = file
-            .other(&path.into())
+            .open_other(&path.into())
             .map_err(|error| error.to_string())?;
         let inventory =
             Inventory::from_file(&sidecar).ok_or("it was not written by voltile pyramid")??;

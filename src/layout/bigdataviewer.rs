@@ -86,7 +86,7 @@ impl Setup<'_> {
             // for long series.
             if paths.first().is_some_and(|first| self.file.has(first)) {
                 let view = View {
-                    means: self.means(&paths)?,
+                    reinterpret_as: self.reinterpret_as(&paths)?,
                     ..View::zyx()
                 };
                 levels.push(FoundLevel {
@@ -155,7 +155,7 @@ impl Setup<'_> {
 
     /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has
     /// another `dataType`.
-    fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
+    fn reinterpret_as(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let typed = self
             .file
             .attributes(&format!("/{}", self.group))

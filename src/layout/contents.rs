@@ -202,7 +202,7 @@ impl<'a> Contents<'a> {
             voxel: dataset.stored.voxel,
             meaning: dataset.stored.meaning,
             marks: Marks {
-                means: about.is_bool_of_pytables().then_some(VoxelType::Bool),
+                reinterpret_as: about.is_bool_of_pytables().then_some(VoxelType::Bool),
                 ..Marks::default()
             },
             is_virtual: dataset.storage == Storage::Virtual,

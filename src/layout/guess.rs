@@ -201,7 +201,7 @@ impl Candidate {
         let is_complex = self.meaning == ElementMeaning::Complex;
         let part = is_complex.then_some(ComplexPart::Magnitude);
         View {
-            means: self.marks.means,
+            reinterpret_as: self.marks.reinterpret_as,
             values: self.marks.values.clone(),
             part,
             ..View::from_axes(axes)

@@ -221,10 +221,10 @@ impl ChannelRecord {
         if self.kind() != Some(Kind::Rgb) {
             fixed.push((AxisName::C, 0));
         }
-        let means = (self.dtype == VoxelType::Bool.name()).then_some(VoxelType::Bool);
+        let is_bool = self.dtype == VoxelType::Bool.name();
         View {
             fixed,
-            means,
+            reinterpret_as: is_bool.then_some(VoxelType::Bool),
             ..View::from_axes(Axes::from_known(axes))
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Marks {
     /// Why it holds labels: "its class is label__".
     pub labels_because: Option<String>,
     /// The voxel type, if the values are stored as another type.
-    pub means: Option<VoxelType>,
+    pub reinterpret_as: Option<VoxelType>,
     /// Maps stored values to the values that they stand for, unless they stand for themselves.
     pub values: Option<Values>,
     /// The values that mark missing data.
@@ -101,7 +101,7 @@ impl Marks {
             axes: self.axes.or(later.axes),
             kind: self.kind.or(later.kind),
             labels_because: self.labels_because.or(later.labels_because),
-            means: self.means.or(later.means),
+            reinterpret_as: self.reinterpret_as.or(later.reinterpret_as),
             values: self.values.or(later.values),
             missing: self.missing,
             voxel: self.voxel.or(later.voxel),

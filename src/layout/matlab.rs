@@ -45,7 +45,7 @@ impl Layout for Matlab {
         Some(Marks {
             aside: is_aside
                 .then_some("text, a cell array, a structure or an empty array of MATLAB"),
-            means: (class == "logical").then_some(VoxelType::Bool),
+            reinterpret_as: (class == "logical").then_some(VoxelType::Bool),
             ..array(&about.dataset.shape, class == "uint8", because)
         })
     }

@@ -50,7 +50,7 @@ impl Layout for Netcdf {
             Marks::default()
         };
         let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
-        let means = about
+        let reinterpret_as = about
             .dataset
             .stored
             .voxel
@@ -58,11 +58,11 @@ impl Layout for Netcdf {
             .filter(|_| is_unsigned);
         Some(Marks {
             because,
-            means,
+            reinterpret_as,
             label: own.text("long_name").filter(|name| !name.trim().is_empty()),
             missing: missing(own)
                 .into_iter()
-                .map(|number| as_type(number, means))
+                .map(|number| as_type(number, reinterpret_as))
                 .collect(),
             notices: packing(own).into_iter().map(Notice::warning).collect(),
             ..flags

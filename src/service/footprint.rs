@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use voltile_hdf5::store::Gathering;
-use voltile_hdf5::volume::{Part, ReadError};
+use voltile_hdf5::volume::{ReadError, VolumePart};
 use voltile_render::plan::{Cutout, Plan};
 
 use crate::catalog::Channel;
 
 /// Boxes of stored voxels.
 #[derive(Debug, Clone)]
-pub(super) struct Footprint(Vec<Part>);
+pub(super) struct Footprint(Vec<VolumePart>);
 
 impl Footprint {
     pub fn new(plans: &[Plan]) -> Self {
         let mut all = Vec::new();
         for source in plans.iter().flat_map(|plan| plan.picture.sources()) {
-            all.extend(source.regions().map(|region| Part {
+            all.extend(source.regions().map(|region| VolumePart {
                 volume: Arc::clone(&source.volume),
                 time: source.time,
                 region,
@@ -30,7 +30,7 @@ impl Footprint {
         let mut all = Vec::new();
         for part in cutout.parts().filter(|part| part.is_there) {
             let region = part.view.stored_region(&part.region);
-            all.extend(part.components.iter().map(|volume| Part {
+            all.extend(part.components.iter().map(|volume| VolumePart {
                 volume: Arc::clone(volume),
                 time: part.time,
                 region,

@@ -15,8 +15,8 @@ use voltile_base::flow::trace::Stage;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::volume::ReadError;
 use voltile_hdf5::volume::Yields;
-use voltile_hdf5::volume::hdf5::unread;
 
 use super::client::Demand;
 use super::error::TileError;
@@ -110,7 +110,7 @@ impl TileMaker {
         let gathering = spawn_blocking(move || footprint.gather()).await;
         let arrived = gathering.map_err(|_| Abandoned)??.done().await;
         // The error of a store does not say for what it was.
-        Ok(arrived.map_err(|error| unread(place, error))?)
+        Ok(arrived.map_err(|error| ReadError::of_store(place, error))?)
     }
 
     /// The tile and its weight if it need not be rendered, because a tier has it or it is a stored

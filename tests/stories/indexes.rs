@@ -178,7 +178,7 @@ impl Case {
             let view = View {
                 axes: axes.clone(),
                 fixed,
-                means: None,
+                reinterpret_as: None,
                 size: None,
                 values: None,
                 part: None,

@@ -17,8 +17,9 @@
 //!
 //! # Invariants
 //!
-//! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it
-//!   can do. (A file is opened, and a dataset's chunk index read, under a lock of their own: once.)
+//! - **No lock is held while chunks are read or decoded**, except libhdf5's own for work that only
+//!   it can do. (Opening a file, and reading a dataset's chunk index, happens once, under a lock of
+//!   the file or of the index.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
 //!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
 //!   driver of ours. Files that grow are the exception: their chunks, as one state of the chunk
@@ -39,8 +40,9 @@
 //!
 //! A thread that holds a lock of this list takes only locks after it:
 //!
-//! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). Under it, the digests of
-//!    files, while a file is read as a whole (`volume::hdf5::digests`).
+//! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). Under it, the turn of
+//!    files that are read as a whole (`volume::hdf5::digests`); a thread stops waiting for its turn
+//!    if the file that is being read does not answer.
 //! 2. The chunk index of a dataset, while it is read (`volume::hdf5::index`); and the datasets that
 //!    an open file keeps, while one is added (`volume::hdf5`).
 //! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Copying or dropping a handle takes it,
@@ -51,9 +53,9 @@
 //!    while it held one of them could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
 //!    meanwhile, with three exceptions: the list of open files locks slots that no other thread
-//!    uses; the list of objects known to a store (`store`) looks at what is known of servers and
-//!    objects; and the list of buckets (`store::connections`) makes clients, as does renewing the
-//!    credentials of a bucket (`store::bucket`).
+//!    uses; the list of objects known to a store (`store`) looks up servers and objects; and the
+//!    list of buckets (`store::connections`) makes clients, as does renewing the credentials of a
+//!    bucket (`store::bucket`).
 //!
 //! # Limits
 //!

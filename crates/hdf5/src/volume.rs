@@ -49,8 +49,7 @@ pub use series::Series;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::store::{Gathering, Object};
-use hdf5::unread;
+use crate::store::{Gathering, Object, StoreError};
 
 /// The type, extents and storage of a volume, known before any voxel is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -218,7 +217,7 @@ impl ReadRequest {
 
 /// A box of a volume at a time point.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct VolumePart {
     /// The volume.
     pub volume: Arc<dyn Volume>,
     /// The time point.
@@ -241,7 +240,7 @@ impl StoredRanges {
     /// Starts to fetch them.
     fn gather(&self) -> Result<Gathering, ReadError> {
         let gathering = self.object.gather(&self.ranges);
-        gathering.map_err(|error| unread(&self.place, error))
+        gathering.map_err(|error| ReadError::of_store(&self.place, error))
     }
 
     /// Blocks until they have arrived, or nobody waits for the result any more.
@@ -251,7 +250,7 @@ impl StoredRanges {
             Yields::Never | Yields::ToRequests => None,
         };
         let arrived = self.object.wait(gathering, interest);
-        arrived.map_err(|error| unread(&self.place, error))
+        arrived.map_err(|error| ReadError::of_store(&self.place, error))
     }
 }
 
@@ -291,8 +290,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// The parts of its members that a box shows: the same box of its source.
-    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        let parts = self.source().cloned().map(|volume| Part {
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<VolumePart>, ReadError> {
+        let parts = self.source().cloned().map(|volume| VolumePart {
             volume,
             time,
             region: *region,
@@ -300,16 +299,16 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(parts.into_iter().collect())
     }
 
-    /// The parts of a box that are missing: gaps in a stack, which are read as 0, and what the
-    /// sources of a virtual dataset hold that are not there, which is read as the fill value. May
-    /// open a member.
+    /// The parts of a box that are missing: gaps in a stack, which are read as 0, and parts of a
+    /// virtual dataset whose sources do not exist, which are read as the fill value. May open a
+    /// member.
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
         self.source()
             .map_or_else(Vec::new, |source| source.gaps(time, region))
     }
 
-    /// Whether no voxel of a box will change by what is appended to its file while that is being
-    /// written; false if that is not known. Reads nothing.
+    /// Whether no voxel of a box can change while a program goes on appending to its file; false
+    /// if that is not known. Reads nothing.
     fn is_final(&self, time: u64, region: &Region) -> bool {
         self.parts(time, region).is_ok_and(|parts| {
             parts
@@ -345,9 +344,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of
-    /// [`VolumeShape::chunk`]. `None` unless it was written with the coding of all chunks
-    /// ([`VolumeShape::coding`]), and if it is known to be corrupt: then it is to be decoded, which
-    /// reports the error. Its checksum is not verified.
+    /// [`VolumeShape::chunk`]. `None` if it was never written, or was not written with the coding
+    /// of all chunks ([`VolumeShape::coding`]), or is known to be corrupt: decoding it reports the
+    /// error. Its checksum is not verified.
     ///
     /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond
     /// it.
@@ -365,38 +364,31 @@ pub trait Volume: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill
-    /// value ([`VolumeShape::fill`]); if that is unknown, every box counts as written.
+    /// Whether any voxel of a box was ever written. If none was, all have the fill value
+    /// ([`VolumeShape::fill`]); if the fill value is unknown, every box counts as written.
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
         let fill = self.shape().fill.as_ref().map(Samples::bytes);
         if fill.is_none() {
             return Ok(true);
         }
-        for Part {
-            volume,
-            time,
-            region,
-        } in self.parts(time, region)?
-        {
+        for part in self.parts(time, region)? {
             // Members may have different fill values.
-            let is_alike = volume.shape().fill.as_ref().map(Samples::bytes) == fill;
-            if !is_alike || volume.is_written(time, &region)? {
+            let own_fill = part.volume.shape().fill.as_ref().map(Samples::bytes);
+            if own_fill != fill || part.volume.is_written(part.time, &part.region)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Hands out where its stored chunks lie and how they are coded, of all time points, for
-    /// programs that read them without HDF5. Reads chunk indexes and no voxels. `path`: of its
-    /// first dataset, for errors.
+    /// Hands out where the stored chunks of all time points lie and how they are coded, for
+    /// programs that read them without HDF5. Reads chunk indexes and no voxels. `path` is the path
+    /// of its first dataset, for errors.
     fn references(&self, path: &str, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
-        let problem = self
-            .shape()
-            .coding
-            .clone()
-            .err()
-            .unwrap_or_else(|| "it is not stored".to_owned());
+        let problem = match &self.shape().coding {
+            Err(problem) => problem.as_str(),
+            Ok(_) => "it is not stored",
+        };
         Err(NoReferences::unmapped(path, problem))
     }
 
@@ -415,27 +407,28 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// The stored size of its first `most` datasets, without the ones that cannot be inspected;
-    /// fails if none can.
+    /// The stored size of its first `most` datasets; datasets that cannot be inspected are counted
+    /// and left out. Fails if none can be inspected.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
-        let mut problem = None;
+        let mut first_error = None;
         for volume in self.members().take(most) {
             match volume.and_then(|volume| volume.tally(most)) {
                 Ok(one) => sum += one,
                 Err(error) => {
                     sum.unreadable += 1;
-                    problem = problem.or(Some(error));
+                    first_error.get_or_insert(error);
                 }
             }
         }
-        match problem {
-            Some(error) if sum.datasets == 0 => return Err(error),
-            Some(error) => tracing::warn!(
+        if let Some(error) = first_error {
+            if sum.datasets == 0 {
+                return Err(error);
+            }
+            tracing::warn!(
                 "{} datasets are missing from the statistics of a channel; the first: {error}",
                 sum.unreadable
-            ),
-            None => {}
+            );
         }
         Ok(sum)
     }
@@ -557,7 +550,7 @@ pub enum ReadError {
         place: String,
         /// The last failure, in words.
         problem: String,
-        /// After which time it is worth trying again.
+        /// The time after which it is worth trying again.
         retry_after: Duration,
     },
     /// The file system does not answer.
@@ -569,6 +562,36 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// The error for a failure of a store; `place` is the object and the dataset.
+    pub fn of_store(place: &str, error: StoreError) -> Self {
+        let place = place.to_owned();
+        match error {
+            StoreError::Changed | StoreError::Missing => ReadError::Changed { place },
+            StoreError::Unavailable {
+                problem,
+                retry_after,
+            } => ReadError::Unavailable {
+                place,
+                problem,
+                retry_after,
+            },
+            // The request has been repeated already. It is worth trying later: the store, a proxy
+            // before it, or the credentials may have been mended by then.
+            error @ (StoreError::Invalid { .. } | StoreError::Denied { .. }) => {
+                ReadError::Unavailable {
+                    place,
+                    problem: error.to_string(),
+                    retry_after: Duration::from_secs(1),
+                }
+            }
+            StoreError::Abandoned(lost) => lost.into(),
+            other => ReadError::System {
+                place,
+                problem: other.to_string(),
+            },
+        }
+    }
+
     /// Stored bytes are invalid.
     pub(crate) fn damaged(place: impl Into<String>, problem: impl Into<String>) -> Self {
         ReadError::Damaged {
@@ -577,7 +600,7 @@ impl ReadError {
         }
     }
 
-    /// Fails unless voxels were copied, which is not done between types. `place` is for the error.
+    /// Fails unless `is_copied`: voxels are not copied between types. `place` is for the error.
     fn ensure_copied(is_copied: bool, place: impl fmt::Display) -> Result<(), Self> {
         if is_copied {
             return Ok(());

@@ -16,7 +16,7 @@ use voltile_base::description::{Histogram, Percentile};
 use voltile_base::geometry::{Region, Xyz};
 use voltile_base::paint::Window;
 use voltile_hdf5::volume::{
-    Missing, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
+    Missing, ReadError, ReadRequest, Samples, Volume, VolumePart, VolumeShape, Voxel, VoxelType,
     with_samples,
 };
 
@@ -110,7 +110,7 @@ impl Survey {
 }
 
 /// The boxes that the sample of a level's volumes is taken from.
-pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
+pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<VolumePart> {
     let mut parts = Vec::new();
     for volume in volumes {
         let times = times(volume.as_ref());
@@ -121,7 +121,7 @@ pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
             regions(volume.as_ref(), times.len())
         };
         for time in times {
-            parts.extend(boxes.iter().map(|region| Part {
+            parts.extend(boxes.iter().map(|region| VolumePart {
                 volume: Arc::clone(volume),
                 time,
                 region: *region,

@@ -77,7 +77,7 @@ fn samples() -> Fingerprint {
     let view = View {
         axes: Axes::new("tczyx").unwrap(),
         fixed: vec![(AxisName::C, 1), (AxisName::T, 2)],
-        means: Some(VoxelType::Bool),
+        reinterpret_as: Some(VoxelType::Bool),
         size: Some(Xyz::new(5, 6, 7)),
         values: Some(Values::palette(vec![[1, 2, 3]])),
         part: None,

@@ -57,7 +57,7 @@ pub use chunks::{ChunkStore, UnfinishedChunk, Verify};
 pub use dataset::{MAX_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use error::OpenError;
-pub use file::{Files, Kept, StoredFile};
+pub use file::{Files, HeldFiles, StoredFile};
 pub use filters::decode_chunk;
 #[cfg(any(test, feature = "testing"))]
 pub use filters::fuzzing as decoders;
@@ -71,8 +71,7 @@ pub use view::View;
 pub use volume::Hdf5Volume;
 pub use writer::{PackError, WriteError, Writer, pack};
 
-pub use self::bytes::unread;
-use self::links::{Follower, FoundObject, Node};
+use self::links::{Follower, Node};
 use crate::store::{Location, Store};
 
 /// Opens files: the state that is shared between them, and the options.
@@ -108,10 +107,11 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let alias = location
-            .path()
-            .filter(|_| *location != file.location)
-            .map(FileIdentity::unopened);
+        let alias = if *location == file.location {
+            None
+        } else {
+            location.path().map(FileIdentity::of_unresolved)
+        };
         Ok(OpenFile {
             file,
             alias,
@@ -155,13 +155,13 @@ impl OpenFile {
         self.opener.files.store()
     }
 
-    /// The contribution of files to keys, if they are read through this one.
+    /// The contribution of files to keys if they are read through this file.
     pub fn key_of<'a>(&self, files: impl IntoIterator<Item = &'a FileIdentity>) -> KeyOf<'a> {
         KeyOf::files(files, self.opener.access)
     }
 
     /// Opens another file with the same options.
-    pub fn other(&self, location: &Location) -> Result<OpenFile, OpenError> {
+    pub fn open_other(&self, location: &Location) -> Result<OpenFile, OpenError> {
         self.opener.open(location)
     }
 
@@ -180,8 +180,8 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Keeps every dataset open that this or a clone of it opens until the result is dropped, so that
-    /// opening it again costs nothing.
+    /// Keeps every dataset open that this or a clone of it opens until the result is dropped, so
+    /// that opening it again costs nothing.
     pub fn keep_datasets(&self) -> KeptDatasets {
         self.datasets.lock().get_or_insert_default();
         KeptDatasets(Arc::clone(&self.datasets))
@@ -229,25 +229,21 @@ impl OpenFile {
         &self,
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Result<(&'p str, Arc<StoredDataset>), OpenError> {
-        let mut wrong = None;
+        let mut first_error = None;
         for path in paths {
             match self.dataset(path) {
                 Ok(dataset) => return Ok((path, dataset)),
-                Err(error) => wrong = wrong.or(Some(error)),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
             }
         }
-        Err(wrong.unwrap_or_else(|| OpenError::missing(&self.file.location, "/", "dataset")))
+        Err(first_error.unwrap_or_else(|| OpenError::missing(&self.file.location, "/", "dataset")))
     }
 
     /// All datasets that can be reached by hard links and by external links that may be followed.
     pub fn datasets(&self) -> Result<Listing, OpenError> {
-        listing::list(
-            &Follower {
-                logs_refusals: false,
-                ..self.follower()
-            },
-            &self.file,
-        )
+        listing::list(&self.quiet_follower(), &self.file)
     }
 
     /// The files that the external link at `path` could lead to, in their current state, whether or
@@ -259,12 +255,10 @@ impl OpenFile {
     /// The names in the group at `path`, sorted; empty if there is no group. A group that
     /// cannot be opened, or is listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
-        match self.follower().node(&self.file, path) {
-            Ok(FoundObject {
-                object: Node::Group(group),
-                ..
-            }) => listing::names(&group),
-            Ok(_) | Err(OpenError::Missing { .. }) => Vec::new(),
+        let found = self.follower().node(&self.file, path);
+        match found.map(|found| found.object) {
+            Ok(Node::Group(group)) => listing::names(&group),
+            Ok(Node::Dataset(_)) | Err(OpenError::Missing { .. }) => Vec::new(),
             Err(error) => {
                 tracing::warn!("a group cannot be listed, and its contents are left out: {error}");
                 Vec::new()
@@ -279,15 +273,11 @@ impl OpenFile {
     }
 
     /// The attributes of the object at `path`, and the names of the hard links in it if it is a
-    /// group; `None` without a message in the log if there is none, or if it cannot be opened.
+    /// group; `None`, without a message in the log, if there is no object or it cannot be opened.
     pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
         stalls::ensure_answer([&**self.file.bytes.path()]).ok()?;
-        drop(library_lock::lock().ok()?);
-        let follower = Follower {
-            logs_refusals: false,
-            ..self.follower()
-        };
-        let found = follower.node(&self.file, path).ok()?.object;
+        library_lock::ensure_available().ok()?;
+        let found = self.quiet_follower().node(&self.file, path).ok()?.object;
         let members = if let Node::Group(group) = &found {
             listing::members(group)
         } else {
@@ -337,6 +327,13 @@ impl OpenFile {
             policy: *policy,
             growing: *growing,
             logs_refusals: true,
+        }
+    }
+
+    fn quiet_follower(&self) -> Follower<'_> {
+        Follower {
+            logs_refusals: false,
+            ..self.follower()
         }
     }
 }

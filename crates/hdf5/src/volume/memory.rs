@@ -3,7 +3,9 @@
 use voltile_base::geometry::Xyz;
 
 use super::scatter::{Strided, dense_strides};
-use super::{Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, VoxelType};
+use super::{
+    Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
+};
 
 /// One time point of voxels, contiguous in z, y, x order.
 #[derive(Debug, Clone)]
@@ -13,16 +15,12 @@ pub struct MemoryVolume {
 }
 
 impl MemoryVolume {
-    /// A volume of `size` voxels with values computed by `f`.
-    pub fn of<T: super::Voxel>(
-        voxel: VoxelType,
-        size: Xyz<u64>,
-        f: impl Fn(Xyz<u64>) -> T,
-    ) -> Self {
+    /// A volume of `size` voxels with values computed from their positions.
+    pub fn of<T: Voxel>(voxel: VoxelType, size: Xyz<u64>, value: impl Fn(Xyz<u64>) -> T) -> Self {
         let mut voxels = Vec::with_capacity(size.volume() as usize);
         for z in 0..size.z {
             for y in 0..size.y {
-                voxels.extend((0..size.x).map(|x| f(Xyz::new(x, y, z))));
+                voxels.extend((0..size.x).map(|x| value(Xyz::new(x, y, z))));
             }
         }
         let shape = VolumeShape {

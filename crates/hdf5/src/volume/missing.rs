@@ -12,10 +12,11 @@ use super::{Voxel, VoxelType};
 /// but its mean with other voxels is NaN.)
 #[derive(Clone, Default, PartialEq)]
 pub struct Missing {
-    /// Sorted, without duplicates, each a value that voxels can have.
+    /// Integers that voxels can have; sorted, without duplicates.
     whole: Arc<[i128]>,
-    /// Missing floats, sorted, without duplicates and without NaN.
+    /// Floats without NaN; sorted, without duplicates.
     real: Arc<[f64]>,
+    /// Whether NaN is missing, too.
     nan: bool,
 }
 
@@ -35,15 +36,17 @@ impl Missing {
                 ..Self::default()
             };
         }
-        let mut real: Vec<f64> = declared
-            .iter()
-            .map(|number| match voxel {
+        let mut real = Vec::new();
+        for number in declared {
+            let value = match voxel {
                 VoxelType::F64 => number.to_f64(),
                 _ => f64::from(number.to_f64() as f32),
-            })
-            .filter(|real| !real.is_nan())
-            .map(|real| real + 0.0)
-            .collect();
+            };
+            if !value.is_nan() {
+                // Adding 0 turns -0 into 0.
+                real.push(value + 0.0);
+            }
+        }
         real.sort_unstable_by(f64::total_cmp);
         real.dedup();
         Self {
@@ -53,7 +56,7 @@ impl Missing {
         }
     }
 
-    /// Whether no value is missing.
+    /// Whether no value is declared as missing.
     pub fn is_empty(&self) -> bool {
         self.whole.is_empty() && !self.nan
     }
@@ -87,12 +90,12 @@ impl Missing {
         !self.is_empty() && voxels.iter().any(|voxel| self.has(*voxel))
     }
 
-    /// The mean of a box of nothing but missing voxels: the first of the values.
+    /// The mean of a box in which all voxels are missing: the first of the values.
     pub fn fill<T: Voxel>(&self) -> T {
         self.declared().next().map_or_else(T::default, T::nearest)
     }
 
-    /// All of them as text, identical for equal ones; empty if there are none.
+    /// The values as text; empty if there are none. Equal sets of values have the same text.
     pub fn in_words(&self) -> String {
         self.declared()
             .map(|number| number.to_string())

@@ -11,8 +11,8 @@ use voltile_base::geometry::{Axis, Region, Xyz};
 
 use super::samples::with_box;
 use super::{
-    BLOCK_BYTES, BoxMut, Part, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
-    VolumeShape, Voxel,
+    BLOCK_BYTES, BoxMut, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
+    VolumePart, VolumeShape, Voxel,
 };
 
 /// Voxels of another volume, each repeated along every axis.
@@ -20,19 +20,20 @@ use super::{
 pub struct Repeated {
     shape: VolumeShape,
     stored: Arc<dyn Volume>,
-    times: Xyz<u64>,
+    /// How many voxels each stored voxel becomes along each axis.
+    factor: Xyz<u64>,
 }
 
 impl Repeated {
-    /// Each voxel of `stored` becomes `times` voxels along each axis.
-    pub fn new(stored: Arc<dyn Volume>, times: Xyz<u64>) -> Self {
-        let times = times.map(|times| times.max(1));
+    /// Each voxel of `stored` becomes `factor` voxels along each axis.
+    pub fn new(stored: Arc<dyn Volume>, factor: Xyz<u64>) -> Self {
+        let factor = factor.map(|factor| factor.max(1));
         let own = stored.shape();
         let coding = Err(format!(
-            "each stored voxel is repeated, {times} times (x × y × z)"
+            "each stored voxel is repeated, {factor} times (x × y × z)"
         ));
-        let size = enlarged(own.size, times);
-        let chunk = enlarged(own.chunk, times);
+        let size = enlarged(own.size, factor);
+        let chunk = enlarged(own.chunk, factor);
         let shape = VolumeShape {
             size,
             chunk,
@@ -42,22 +43,22 @@ impl Repeated {
         Self {
             shape,
             stored,
-            times,
+            factor,
         }
     }
 
     /// The stored voxels that a box shows.
     fn stored_region(&self, region: &Region) -> Region {
-        let start = region.start.zip(self.times, |at, times| at / times);
-        let end = region.end().zip(self.times, u64::div_ceil);
+        let start = region.start.zip(self.factor, |at, factor| at / factor);
+        let end = region.end().zip(self.factor, u64::div_ceil);
         Region {
             start,
             size: end.zip(start, u64::saturating_sub),
         }
     }
 
-    /// The request for the stored voxels that a request shows: every one of them along an axis,
-    /// unless the wanted ones are a whole number of stored ones apart.
+    /// The request for the stored voxels that a request shows. Along an axis, every n-th stored
+    /// voxel is read if the step is n times the factor; otherwise all of them are.
     fn stored_request(&self, request: &ReadRequest) -> ReadRequest {
         let last = request
             .size()
@@ -66,9 +67,9 @@ impl Repeated {
             start: request.region.start,
             size: last.map(|last| last + 1),
         };
-        let step = request.step.zip(self.times, |step, times| {
-            if step.is_multiple_of(times) {
-                step / times
+        let step = request.step.zip(self.factor, |step, factor| {
+            if step.is_multiple_of(factor) {
+                step / factor
             } else {
                 1
             }
@@ -80,17 +81,18 @@ impl Repeated {
         }
     }
 
-    /// For each wanted voxel along an axis, the place among the read voxels of the one it repeats.
+    /// For each wanted voxel along each axis, the index of the voxel that it repeats among the
+    /// voxels that were read by the request `stored`.
     fn places(&self, request: &ReadRequest, stored: &ReadRequest) -> Xyz<Vec<usize>> {
         Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| {
-            let start = request.region.start[axis];
-            let step = request.step[axis];
-            let times = self.times[axis];
-            let first = stored.region.start[axis];
-            let apart = stored.step[axis];
-            (0..request.size()[axis])
-                .map(|number| (((start + number * step) / times - first) / apart) as usize)
-                .collect()
+            let mut places = Vec::new();
+            for number in 0..request.size()[axis] {
+                let position = request.region.start[axis] + number * request.step[axis];
+                let repeated = position / self.factor[axis];
+                let place = (repeated - stored.region.start[axis]) / stored.step[axis];
+                places.push(place as usize);
+            }
+            places
         })
     }
 
@@ -122,14 +124,13 @@ fn repeat<T: Voxel>(
     let Some(stored) = T::slice(stored) else {
         return false;
     };
-    let rows = places
-        .z
-        .iter()
-        .flat_map(|z| places.y.iter().map(move |y| (z * size.y + y) * size.x));
-    for (first, mut shown) in rows.zip(into.rows_mut()) {
-        let row = stored.get(first..first + size.x).unwrap_or_default();
-        for (voxel, x) in shown.iter_mut().zip(&places.x) {
-            *voxel = row.get(*x).copied().unwrap_or_default();
+    for (z, mut slice) in places.z.iter().zip(into.outer_iter_mut()) {
+        for (y, mut shown) in places.y.iter().zip(slice.rows_mut()) {
+            let first = (z * size.y + y) * size.x;
+            let row = stored.get(first..first + size.x).unwrap_or_default();
+            for (x, voxel) in places.x.iter().zip(&mut shown) {
+                *voxel = row.get(*x).copied().unwrap_or_default();
+            }
         }
     }
     true
@@ -140,8 +141,8 @@ impl Volume for Repeated {
         &self.shape
     }
 
-    /// Stored voxels that are not shown are read too if the wanted ones are not a whole number of
-    /// them apart: then the box is read in parts.
+    /// Reads the box row by row if reading it at once would read too many stored voxels that are
+    /// not shown.
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let size = request.size();
         let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
@@ -149,37 +150,24 @@ impl Volume for Repeated {
         if self.stored_request(request).size().volume() <= most.max(size.volume()) {
             return self.read_at_once(request, into, &mut buffer);
         }
-        for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
-            let place = Xyz::new(0, y, z);
-            let before = place.zip(request.step, |number, step| number * step);
-            let start = request
-                .region
-                .start
-                .zip(before, |start, before| start + before);
-            let row = Region {
-                start,
-                size: Xyz {
-                    x: request.region.size.x,
-                    y: 1,
-                    z: 1,
-                },
-            };
-            let into = into.part(
-                place,
-                Xyz {
-                    x: size.x,
-                    y: 1,
-                    z: 1,
-                },
-            );
-            self.read_at_once(
-                &ReadRequest {
-                    region: row,
+        let Region { start, size: all } = request.region;
+        for z in 0..size.z {
+            for y in 0..size.y {
+                let first = Xyz {
+                    x: start.x,
+                    y: start.y + y * request.step.y,
+                    z: start.z + z * request.step.z,
+                };
+                let row = ReadRequest {
+                    region: Region {
+                        start: first,
+                        size: Xyz::new(all.x, 1, 1),
+                    },
                     ..request.clone()
-                },
-                into,
-                &mut buffer,
-            )?;
+                };
+                let into = into.part(Xyz::new(0, y, z), Xyz::new(size.x, 1, 1));
+                self.read_at_once(&row, into, &mut buffer)?;
+            }
         }
         Ok(())
     }
@@ -188,8 +176,8 @@ impl Volume for Repeated {
         Some(&self.stored)
     }
 
-    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part {
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<VolumePart>, ReadError> {
+        Ok(vec![VolumePart {
             volume: Arc::clone(&self.stored),
             time,
             region: self.stored_region(region),
@@ -197,42 +185,40 @@ impl Volume for Repeated {
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        let stored = self
-            .stored
-            .gaps(time, &self.stored_region(region))
-            .into_iter();
-        let shown = stored.map(|part| Region {
-            start: enlarged(part.start, self.times),
-            size: enlarged(part.size, self.times),
-        });
-        shown.filter_map(|part| part.intersection(region)).collect()
+        let mut shown = Vec::new();
+        for gap in self.stored.gaps(time, &self.stored_region(region)) {
+            let repeated = Region {
+                start: enlarged(gap.start, self.factor),
+                size: enlarged(gap.size, self.factor),
+            };
+            shown.extend(repeated.intersection(region));
+        }
+        shown
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        let Xyz { x, y, z } = &self.times;
-        let stored = Xyz::new(
-            shown_by(&wanted.x, *x),
-            shown_by(&wanted.y, *y),
-            shown_by(&wanted.z, *z),
-        );
+        let stored = Xyz {
+            x: stored_runs(&wanted.x, self.factor.x),
+            y: stored_runs(&wanted.y, self.factor.y),
+            z: stored_runs(&wanted.z, self.factor.z),
+        };
         self.stored.cost(&stored, tally)
     }
 }
 
-fn enlarged(extent: Xyz<u64>, times: Xyz<u64>) -> Xyz<u64> {
-    extent.zip(times, u64::saturating_mul)
+fn enlarged(extent: Xyz<u64>, factor: Xyz<u64>) -> Xyz<u64> {
+    extent.zip(factor, u64::saturating_mul)
 }
 
-/// The stored positions that ascending ranges show, each once.
-fn shown_by(wanted: &[Range<u64>], times: u64) -> Vec<Range<u64>> {
+/// The stored positions that ascending runs of wanted positions show, each once.
+fn stored_runs(wanted: &[Range<u64>], factor: u64) -> Vec<Range<u64>> {
     let mut stored: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
-    for range in wanted
-        .iter()
-        .map(|range| range.start / times..range.end.div_ceil(times))
-    {
+    for run in wanted {
+        let start = run.start / factor;
+        let end = run.end.div_ceil(factor);
         match stored.last_mut() {
-            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-            _ => stored.push(range),
+            Some(last) if start < last.end => last.end = last.end.max(end),
+            _ => stored.push(start..end),
         }
     }
     stored
@@ -283,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_stored_position_is_counted_once() {
-        assert_eq!(shown_by(&[0..1, 2..3, 4..5, 6..9], 4), [0..1, 1..3]);
-        assert_eq!(shown_by(&[0..3, 3..4], 1), [0..3, 3..4]);
+        assert_eq!(stored_runs(&[0..1, 2..3, 4..5, 6..9], 4), [0..1, 1..3]);
+        assert_eq!(stored_runs(&[0..3, 3..4], 1), [0..3, 3..4]);
     }
 }

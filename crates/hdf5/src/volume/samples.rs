@@ -68,10 +68,9 @@ impl VoxelType {
             if T::IS_FLOAT {
                 return Window::Real { lo: 0.0, hi: 1.0 };
             }
-            let nearest = |number| T::nearest(Number::Whole(number)).to_whole();
             Window::Whole {
-                lo: nearest(i128::MIN),
-                hi: nearest(i128::MAX),
+                lo: T::nearest(Number::Whole(i128::MIN)).to_whole(),
+                hi: T::nearest(Number::Whole(i128::MAX)).to_whole(),
             }
         }
         match self {
@@ -186,7 +185,7 @@ macro_rules! buffer_of {
 }
 
 macro_rules! integer_voxel {
-    ($($type:ty, $few:ty, $sum:ty, $variant:ident;)*) => { $(
+    ($($type:ty, $few_sum:ty, $sum:ty, $variant:ident;)*) => { $(
         impl Voxel for $type {
             type Sum = $sum;
             type Mean = $type;
@@ -197,11 +196,13 @@ macro_rules! integer_voxel {
             }
             #[inline(always)]
             fn add(voxels: &[$type], sum: &mut $sum) {
-                *sum += <$sum>::from(voxels.iter().map(|voxel| <$few>::from(*voxel)).sum::<$few>());
+                let few: $few_sum = voxels.iter().map(|voxel| <$few_sum>::from(*voxel)).sum();
+                *sum += <$sum>::from(few);
             }
             #[inline(always)]
             fn mean_of_power(sum: $sum, power: u32) -> $type {
-                ((sum + ((1 << power) >> 1)) >> power) as $type
+                let half = (1 << power) >> 1;
+                ((sum + half) >> power) as $type
             }
             fn mean(sum: $sum, count: u64) -> $type {
                 let count = <$sum>::try_from(count).unwrap_or(<$sum>::MAX);
@@ -230,11 +231,11 @@ macro_rules! integer_voxel {
     )* };
 }
 
-/// A sum of 64-bit floats, with the least and the greatest of them, beyond which rounding may take
-/// their mean.
+/// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean
+/// beyond these bounds.
 ///
 /// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of
-/// `n` of them exceeds `n` times the greatest, in any order.
+/// `n` floats exceeds `n` times the greatest one, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BoundedSum {
@@ -283,10 +284,14 @@ impl BoundedSum {
     /// The mean that `divide` makes of the sum, or the bound that it exceeds. NaN stays NaN.
     #[inline(always)]
     fn mean(self, divide: impl Fn(f64) -> f64) -> f64 {
-        match divide(self.sum) {
-            mean if mean < self.least => self.least,
-            mean if mean > self.greatest => self.greatest,
-            mean => mean,
+        let mean = divide(self.sum);
+        // Not `clamp`, which panics if a bound is NaN.
+        if mean < self.least {
+            self.least
+        } else if mean > self.greatest {
+            self.greatest
+        } else {
+            mean
         }
     }
 }
@@ -297,18 +302,20 @@ fn exact(sum: f64, divide: impl Fn(f64) -> f64) -> f64 {
 }
 
 macro_rules! float_voxel {
-    ($($type:ty, $sum:ty, $of:path, $mean:path, $variant:ident;)*) => { $(
+    ($($type:ty, $sum:ty, $widen:path, $mean:path, $variant:ident;)*) => { $(
         impl Voxel for $type {
             type Sum = $sum;
             type Mean = f64;
             const IS_FLOAT: bool = true;
 
             fn widen(self) -> $sum {
-                $of(self)
+                $widen(self)
             }
             #[inline(always)]
             fn add(voxels: &[$type], sum: &mut $sum) {
-                voxels.iter().for_each(|voxel| *sum += $of(*voxel));
+                for voxel in voxels {
+                    *sum += $widen(*voxel);
+                }
             }
             #[inline(always)]
             fn mean_of_power(sum: $sum, power: u32) -> f64 {
@@ -339,8 +346,8 @@ macro_rules! float_voxel {
     )* };
 }
 
-// Type, partial sum, sum, name. 2^15 16-bit voxels fit 32 bits, 2^26 32-bit ones 64; 64-bit ones
-// need 128.
+// Type, sum of a few voxels, sum of a box, variant. The sum of 2^15 voxels of 16 bits fits into 32
+// bits, that of 2^26 voxels of 32 bits into 64 bits; voxels of 64 bits need 128.
 integer_voxel! {
     u8, i32, i64, U8;
     i8, i32, i64, I8;
@@ -388,7 +395,8 @@ pub enum BoxMut<'a> {
     F64(ArrayViewMut3<'a, f64>),
 }
 
-/// Runs an expression on what a variant of an enum holds, whatever its type.
+/// Runs an expression on the voxels that a variant of [`Samples`] or [`BoxMut`] holds, whatever
+/// their type.
 #[macro_export]
 macro_rules! with_variant {
     ($of:ident, $value:expr, $voxels:ident => $body:expr) => {

@@ -22,13 +22,9 @@ pub(super) struct Strided {
     pub strides: [usize; 3],
 }
 
-fn zyx<T>(Xyz { x, y, z }: Xyz<T>) -> [T; 3] {
-    [z, y, x]
-}
-
 impl Strided {
-    /// Every `step`-th voxel, beginning with the voxel at `offset`, `count` voxels along each axis,
-    /// of the box with these strides whose first voxel is at `start`.
+    /// Every `step`-th voxel of a box, `count` voxels along each axis, beginning with the voxel at
+    /// `offset`. The box has these strides, and its first voxel is at `start`.
     pub fn picked(
         start: usize,
         strides: Xyz<usize>,
@@ -53,12 +49,11 @@ impl Strided {
 
     /// The number of buffer elements from the first to the last voxel of the box, inclusive.
     pub fn span(&self) -> usize {
-        self.size
-            .iter()
-            .zip(self.strides)
-            .map(|(size, stride)| size.saturating_sub(1) * stride)
-            .sum::<usize>()
-            + 1
+        let mut last = 0;
+        for (size, stride) in self.size.iter().zip(self.strides) {
+            last += size.saturating_sub(1) * stride;
+        }
+        last + 1
     }
 
     /// The view of the box in a buffer; `None` if the box does not lie in the buffer.
@@ -67,12 +62,17 @@ impl Strided {
     }
 }
 
+fn zyx<T>(Xyz { x, y, z }: Xyz<T>) -> [T; 3] {
+    [z, y, x]
+}
+
 /// The distances between adjacent voxels of a box that is stored contiguously in z, y, x order.
 pub(super) fn dense_strides(size: Xyz<u64>) -> Xyz<usize> {
     Xyz::new(1, size.x as usize, (size.x * size.y) as usize)
 }
 
-/// The samples of a box, taken every `step` voxels, that lie in a part of the box.
+/// The samples of a box that lie in a part of it. A sample is every `step`-th voxel of the box
+/// along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sieve {
     /// The first sample, relative to the start of the part.
@@ -150,8 +150,10 @@ impl BoxMut<'_> {
 /// between, so that cache misses overlap.
 pub(super) fn touch_box(from: &Samples, at: Strided) {
     with_samples!(from, voxels => {
-        for row in at.view(voxels).iter().flat_map(|voxels| voxels.rows()) {
-            black_box(row.first().copied());
+        if let Some(view) = at.view(voxels) {
+            for row in view.rows() {
+                black_box(row.first().copied());
+            }
         }
     });
 }
@@ -159,24 +161,27 @@ pub(super) fn touch_box(from: &Samples, at: Strided) {
 /// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if the box does not lie
 /// in the buffer.
 pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> {
-    let elements = at.view(from.as_chunks::<WIDTH>().0);
-    let gathered = elements.map(|elements| {
-        elements
-            .as_standard_layout()
-            .into_owned()
-            .into_raw_vec_and_offset()
-            .0
-    });
-    gathered.map(Vec::into_flattened).unwrap_or_default()
+    let (elements, _) = from.as_chunks::<WIDTH>();
+    let Some(view) = at.view(elements) else {
+        return Vec::new();
+    };
+    let (gathered, _) = view
+        .as_standard_layout()
+        .into_owned()
+        .into_raw_vec_and_offset();
+    gathered.into_flattened()
 }
 
 fn copy_bytes<T: Voxel>(from: &[u8], at: Strided, into: ArrayViewMut3<'_, T>) -> bool {
-    let elements = bytemuck::try_cast_slice::<u8, T::Bytes>(from).ok();
-    let elements = elements.and_then(|elements| at.view(elements));
-    elements.is_some_and(|from| copy(&from, into, |bytes| bytemuck::cast(*bytes)))
+    let Ok(elements) = bytemuck::try_cast_slice::<u8, T::Bytes>(from) else {
+        return false;
+    };
+    at.view(elements)
+        .is_some_and(|view| copy(&view, into, |bytes| bytemuck::cast(*bytes)))
 }
 
-/// Returns `false` and copies nothing if the boxes differ in size.
+/// Copies a box, converting each element by `voxel`. Returns `false` and copies nothing if the
+/// boxes differ in size.
 fn copy<F, T>(
     from: &ArrayView3<'_, F>,
     into: ArrayViewMut3<'_, T>,
@@ -185,7 +190,8 @@ fn copy<F, T>(
     if from.shape() != into.shape() {
         return false;
     }
-    // The inner loops run along the last axes; a plane is one voxel wide along one of the axes.
+    // The inner loops run along the last axes: an axis along which a plane is one voxel wide comes
+    // first.
     let mut axes = [0, 1, 2];
     axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);
     let from = from.view().permuted_axes(axes);

@@ -13,11 +13,11 @@ use voltile_base::geometry::{Region, Xyz};
 
 use super::scatter::Sieve;
 use super::{
-    BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, StoredChunk,
-    StoredPart, TakePart, Tally, Tzyx, Volume, VolumeShape,
+    BoxMut, Members, NoReferences, Positions, ReadCost, ReadError, ReadRequest, StoredChunk,
+    StoredPart, TakePart, Tally, Tzyx, Volume, VolumePart, VolumeShape,
 };
 
-/// The maximum number of members open at once: 64.
+/// The maximum number of members that are open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Opens a member by its number; all must have the same shape, but for their extent along z.
@@ -36,12 +36,12 @@ pub struct Series {
 }
 
 /// The intersection of a box with a member.
-struct Piece {
+struct MemberBox {
     /// The number of the member.
     member: u64,
-    /// In slices of the series.
+    /// Its position in the series.
     within_series: Region,
-    /// In slices of the member.
+    /// Its position in the member.
     within_member: Region,
 }
 
@@ -73,7 +73,7 @@ impl Series {
     }
 
     /// The same volumes as parts that follow each other along z at one time point; `depths` are
-    /// their extents along it, all positive.
+    /// their extents along z, all positive.
     #[must_use]
     pub fn along_z(self, depths: &[u64]) -> Self {
         let mut end = 0u64;
@@ -131,7 +131,7 @@ impl Series {
     }
 
     /// The pieces of a box, missing ones too.
-    fn pieces(&self, time: u64, region: &Region) -> impl Iterator<Item = Piece> + '_ {
+    fn pieces(&self, time: u64, region: &Region) -> impl Iterator<Item = MemberBox> + '_ {
         let region = *region;
         let wanted = region.start.z..region.end().z;
         self.members_in(time, &wanted).map(move |member| {
@@ -141,7 +141,7 @@ impl Series {
             within_series.size.z = own.end.min(wanted.end) - within_series.start.z;
             let mut within_member = within_series;
             within_member.start.z -= own.start;
-            Piece {
+            MemberBox {
                 member,
                 within_series,
                 within_member,
@@ -176,14 +176,10 @@ impl Series {
     }
 }
 
-/// Part of a volume as part of one in which the volume begins at `start`.
+/// Moves the chunks of a member to their places in a series, in which the member begins at `start`.
 fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>, NoReferences> {
     let chunk = part.array.chunk;
-    if start
-        .iter()
-        .zip(chunk)
-        .any(|(start, extent)| start % extent != 0)
-    {
+    if (0..4).any(|axis| !start[axis].is_multiple_of(chunk[axis])) {
         return Err(NoReferences::unmapped(
             part.dataset,
             "it begins within a chunk of the whole volume",
@@ -232,17 +228,18 @@ impl Volume for Series {
         Box::new(self.present_members().map(|number| self.member(number)))
     }
 
-    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        let pieces = self.pieces(time, region);
-        let present = pieces.filter(|piece| self.has_member(piece.member));
-        let parts = present.map(|piece| {
-            Ok(Part {
-                volume: self.member(piece.member)?,
-                time: 0,
-                region: piece.within_member,
-            })
-        });
-        parts.collect()
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<VolumePart>, ReadError> {
+        let mut parts = Vec::new();
+        for piece in self.pieces(time, region) {
+            if self.has_member(piece.member) {
+                parts.push(VolumePart {
+                    volume: self.member(piece.member)?,
+                    time: 0,
+                    region: piece.within_member,
+                });
+            }
+        }
+        Ok(parts)
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
@@ -271,14 +268,12 @@ impl Volume for Series {
         trace: Option<&Trace>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let volume = self.member(time)?;
-        // Time points may be coded differently from the first.
         let own = volume.shape();
-        let first = &self.shape;
-        if (&own.coding, own.chunk) == (&first.coding, first.chunk) {
-            volume.stored_chunk(0, place, trace)
-        } else {
-            Ok(None)
+        // A time point may be coded differently from the first one.
+        if own.coding != self.shape.coding || own.chunk != self.shape.chunk {
+            return Ok(None);
         }
+        volume.stored_chunk(0, place, trace)
     }
 
     fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
@@ -309,17 +304,19 @@ impl Volume for Series {
         }
         let mut sum = ReadCost::default();
         for run in &wanted.z {
-            let members = self.members_in(0, run);
-            for own in members
-                .filter(|number| self.has_member(*number))
-                .map(|number| self.slices(number))
-            {
-                let z = run.start.max(own.start) - own.start..run.end.min(own.end) - own.start;
-                let wanted = Positions {
-                    z: std::iter::once(z).collect(),
+            for number in self.members_in(0, run) {
+                if !self.has_member(number) {
+                    continue;
+                }
+                let own = self.slices(number);
+                let start = run.start.max(own.start) - own.start;
+                let end = run.end.min(own.end) - own.start;
+                let wanted_of_member = Positions {
+                    z: std::iter::once(start..end).collect(),
                     ..wanted.clone()
                 };
-                sum += first.cost(&wanted, tally)?;
+                // The members are taken to be stored alike.
+                sum += first.cost(&wanted_of_member, tally)?;
             }
         }
         Some(sum)

@@ -16,9 +16,10 @@ use crate::store::Version;
 
 /// Files up to this length are compared in full, by a digest of all bytes: 4 GiB.
 const WHOLE: u64 = 4 << 30;
-/// How many samples are taken of a file, evenly spread, and the length of each.
+/// The number of samples of a file, evenly spread.
 const SAMPLES: u64 = 16;
-const SAMPLE: u64 = 4096;
+/// The length of a sample in bytes.
+const SAMPLE_BYTES: u64 = 4096;
 
 /// Identifying properties of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,29 +97,32 @@ impl Stamp {
         if now.modified == self.modified {
             return Ok(());
         }
-        let (seconds, nanoseconds) = self.modified;
-        tracing::debug!("the modification time of {shown} differs; comparing all bytes");
-        match &self.whole {
-            Some(known) if whole(path).is_ok_and(|now| now == *known) => Ok(()),
-            Some(_) => Err(format!("{shown} has been changed")),
-            None => Err(format!(
+        let Some(known) = &self.whole else {
+            let (seconds, nanoseconds) = self.modified;
+            return Err(format!(
                 "{shown} has been changed, or is a copy; if it is an unmodified copy, give it the time of its \
                  original: touch -d @{seconds}.{nanoseconds:09} {shown}"
-            )),
+            ));
+        };
+        tracing::debug!("the modification time of {shown} differs; comparing all bytes");
+        let whole = whole(path).map_err(|e| format!("{shown}: {e}"))?;
+        if whole != *known {
+            return Err(format!("{shown} has been changed"));
         }
+        Ok(())
     }
 }
 
 fn sample(file: &File, length: u64) -> io::Result<String> {
     let mut digest = blake3::Hasher::new();
-    let mut bytes = vec![0; SAMPLE as usize];
+    let mut bytes = vec![0; SAMPLE_BYTES as usize];
     for number in 0..SAMPLES {
-        let last = u128::from(length.saturating_sub(SAMPLE));
+        let last = u128::from(length.saturating_sub(SAMPLE_BYTES));
         let at = (last * u128::from(number) / u128::from(SAMPLES - 1)) as u64;
-        let held = SAMPLE.min(length - at) as usize;
+        let held = SAMPLE_BYTES.min(length - at) as usize;
         file.read_exact_at(&mut bytes[..held], at)?;
         digest.update(&bytes[..held]);
-        if length <= SAMPLE {
+        if length <= SAMPLE_BYTES {
             break;
         }
     }

@@ -17,21 +17,21 @@ use super::{
 #[derive(Clone)]
 pub struct Values {
     digest: Fingerprint,
-    map: Arc<Map>,
+    map: Arc<ValueMap>,
 }
 
 #[derive(Hash)]
-enum Map {
+enum ValueMap {
     Palette(Vec<[u8; 3]>),
     Component(Vec<u8>),
-    Ids(Ids),
+    Ids(IdTable),
     Scaling(Scaling),
 }
 
-/// Pairs of an id and the id it stands for, in ascending order of the first, each once. Tables may
-/// be long, so there is no faster and larger structure.
+/// Pairs of an id and the id that it stands for, each id once, in ascending order. Tables may be
+/// long, so that a faster structure would take too much memory.
 #[derive(Hash)]
-struct Ids(Vec<(u64, u64)>);
+struct IdTable(Vec<(u64, u64)>);
 
 /// The linear functions that map stored integers to real values, one for each position along some
 /// of the axes.
@@ -49,7 +49,7 @@ pub struct Scaling {
 }
 
 impl Values {
-    fn new(map: Map) -> Self {
+    fn new(map: ValueMap) -> Self {
         Self {
             digest: Fingerprint::digest(&map),
             map: Arc::new(map),
@@ -58,12 +58,13 @@ impl Values {
 
     /// Indices into a table of colours (red, green, blue). Indices beyond the table are black.
     pub fn palette(colours: Vec<[u8; 3]>) -> Self {
-        Self::new(Map::Palette(colours))
+        Self::new(ValueMap::Palette(colours))
     }
 
-    /// Ids that stand for other ids; an id that is not in the table stands for itself.
+    /// IdTable that stand for other ids; an id that is not in the table stands for itself.
     pub fn ids(mut pairs: Vec<(u64, u64)>) -> Self {
         pairs.sort_unstable();
+        // Of several entries for an id, the one with the greatest value counts.
         pairs.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;
             if is_same {
@@ -71,18 +72,18 @@ impl Values {
             }
             is_same
         });
-        Self::new(Map::Ids(Ids(pairs)))
+        Self::new(ValueMap::Ids(IdTable(pairs)))
     }
 
     /// Integers that are scaled to real values, which become 32-bit floats.
     pub fn scaled(scaling: Scaling) -> Self {
-        Self::new(Map::Scaling(scaling))
+        Self::new(ValueMap::Scaling(scaling))
     }
 
     /// One component (0 red, 1 green, 2 blue) of a palette's colours; `None` unless it is a
     /// palette.
     pub fn component(&self, component: usize) -> Option<Self> {
-        let Map::Palette(colours) = &*self.map else {
+        let ValueMap::Palette(colours) = &*self.map else {
             return None;
         };
         let table = colours
@@ -90,12 +91,12 @@ impl Values {
             .filter_map(|colour| colour.get(component))
             .copied()
             .collect();
-        Some(Self::new(Map::Component(table)))
+        Some(Self::new(ValueMap::Component(table)))
     }
 
     /// Whether they are indices into a palette.
     pub fn is_palette(&self) -> bool {
-        matches!(*self.map, Map::Palette(_))
+        matches!(*self.map, ValueMap::Palette(_))
     }
 
     /// Identifies what the values stand for.
@@ -106,26 +107,26 @@ impl Values {
     /// The type of the voxels.
     fn voxel(&self) -> VoxelType {
         match &*self.map {
-            Map::Palette(_) | Map::Component(_) => VoxelType::U8,
-            Map::Ids(_) => VoxelType::U64,
-            Map::Scaling(_) => VoxelType::F32,
+            ValueMap::Palette(_) | ValueMap::Component(_) => VoxelType::U8,
+            ValueMap::Ids(_) => VoxelType::U64,
+            ValueMap::Scaling(_) => VoxelType::F32,
         }
     }
 
-    /// Writes what the stored values of a read stand for into a box. Returns `false` and writes
-    /// nothing if that is of another type.
+    /// Writes the values for which the stored values of a read stand into a box. Returns `false`
+    /// and writes nothing if the box is of another type.
     #[must_use]
     fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
         match (&*self.map, into) {
-            (Map::Palette(colours), BoxMut::U8(into)) => {
+            (ValueMap::Palette(colours), BoxMut::U8(into)) => {
                 let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
                 write(stored, into, |voxel| entry(&table, voxel));
             }
-            (Map::Component(table), BoxMut::U8(into)) => {
+            (ValueMap::Component(table), BoxMut::U8(into)) => {
                 write(stored, into, |voxel| entry(table, voxel));
             }
-            (Map::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.looked_up()),
-            (Map::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),
+            (ValueMap::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.lookup()),
+            (ValueMap::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),
             _ => return false,
         }
         true
@@ -139,27 +140,26 @@ fn write<T, V>(stored: &[T], mut into: ArrayViewMut3<'_, V>, mut value: impl FnM
         .for_each(|(place, voxel)| *place = value(voxel));
 }
 
-/// The entry of a table at the index that a voxel is; 0 if there is none.
+/// The entry of a table whose index is the value of a voxel; 0 if there is none.
 #[inline]
 fn entry<T: Voxel>(table: &[u8], voxel: &T) -> u8 {
-    let index = usize::try_from(voxel.to_whole()).ok();
-    index
-        .and_then(|index| table.get(index))
-        .copied()
-        .unwrap_or(0)
+    match usize::try_from(voxel.to_whole()) {
+        Ok(index) => table.get(index).copied().unwrap_or(0),
+        Err(_) => 0,
+    }
 }
 
-impl Ids {
-    /// Looks up the id for which a stored id stands. Neighbours mostly have the same id, which is
-    /// looked up once.
-    fn looked_up<T: Voxel>(&self) -> impl FnMut(&T) -> u64 {
+impl IdTable {
+    /// A function that looks up the id for which a stored id stands. It remembers the last one:
+    /// neighbours mostly have the same id.
+    fn lookup<T: Voxel>(&self) -> impl FnMut(&T) -> u64 {
         let mut last = None;
         move |voxel: &T| {
             let id = voxel.to_label();
             match last {
                 Some((known, stands_for)) if known == id => stands_for,
                 _ => {
-                    let stands_for = self.one(id);
+                    let stands_for = self.get(id);
                     last = Some((id, stands_for));
                     stands_for
                 }
@@ -167,12 +167,12 @@ impl Ids {
         }
     }
 
-    fn one(&self, id: u64) -> u64 {
-        let place = self.0.binary_search_by_key(&id, |(id, _)| *id);
-        place
-            .ok()
-            .and_then(|place| self.0.get(place))
-            .map_or(id, |(_, stands_for)| *stands_for)
+    /// The id for which an id stands.
+    fn get(&self, id: u64) -> u64 {
+        match self.0.binary_search_by_key(&id, |(id, _)| *id) {
+            Ok(place) => self.0[place].1,
+            Err(_) => id,
+        }
     }
 }
 
@@ -184,31 +184,23 @@ impl Scaling {
         mut into: ArrayViewMut3<'_, f32>,
     ) {
         let size = request.size();
+        let step = request.step;
         let [lowest, highest] = self.valid;
-        let rows = into
-            .rows_mut()
-            .into_iter()
-            .zip(stored.chunks_exact(size.x.max(1) as usize));
-        for (number, (mut row, voxels)) in (0..).zip(rows) {
-            let before =
-                Xyz::new(0, number % size.y, number / size.y).zip(request.step, |i, step| i * step);
-            let first = request
-                .region
-                .start
-                .zip(before, |start, before| start + before);
-            for ((x, place), voxel) in (0..).zip(&mut row).zip(voxels) {
-                let [slope, intercept] = self.line(
-                    request.time,
-                    Xyz {
-                        x: first.x + x * request.step.x,
-                        ..first
-                    },
-                );
-                *place = (voxel.to_f64().max(lowest).min(highest) * slope + intercept) as f32;
+        let stored_rows = stored.chunks_exact(size.x.max(1) as usize);
+        for (number, (mut row, voxels)) in (0..).zip(into.rows_mut().into_iter().zip(stored_rows)) {
+            let mut place = request.region.start;
+            place.y += number % size.y * step.y;
+            place.z += number / size.y * step.z;
+            for (scaled, voxel) in row.iter_mut().zip(voxels) {
+                let [slope, intercept] = self.line(request.time, place);
+                let value = voxel.to_f64().max(lowest).min(highest);
+                *scaled = (value * slope + intercept) as f32;
+                place.x += step.x;
             }
         }
     }
 
+    /// The slope and the intercept for a voxel; values beyond the last line are not scaled.
     fn line(&self, time: u64, place: Xyz<u64>) -> [f64; 2] {
         let along = place.zip(self.space, |position, step| position as usize * step);
         let number = time as usize * self.time + along.x + along.y + along.z;
@@ -255,9 +247,9 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// The volume of what the values of `stored` stand for.
+    /// The volume of the values for which the values of `stored` stand.
     pub fn new(stored: Arc<dyn Volume>, values: Values) -> Self {
-        let coding = Err("its stored values stand for others".to_owned());
+        let coding = Err("its stored values stand for other values".to_owned());
         let shape = VolumeShape {
             voxel: values.voxel(),
             coding,

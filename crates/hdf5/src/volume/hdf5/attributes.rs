@@ -13,7 +13,7 @@ use super::links::Node;
 /// The maximum number of values of an attribute or table that is read; the known layouts need
 /// fewer.
 const MAX_VALUES: usize = 1 << 16;
-/// At most this many numbers are read of a table with a number for each slice.
+/// The maximum length of a table, with a number for each slice, that is read.
 const MAX_IN_TABLES: usize = 1 << 24;
 
 /// Arrays of more values are not shown to people.
@@ -133,16 +133,17 @@ impl Attributes {
         if let Some(texts) = self.texts(name) {
             return Some(joined(&texts));
         }
-        Some(match self.flag(name) {
-            Some(flag) => flag.to_string(),
-            None => "a value of another type".to_owned(),
-        })
+        match self.flag(name) {
+            Some(flag) => Some(flag.to_string()),
+            None => Some("a value of another type".to_owned()),
+        }
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
-        self.has(name)
-            .then(|| self.location.as_ref()?.attr(name).ok())
-            .flatten()
+        if !self.has(name) {
+            return None;
+        }
+        self.location.as_ref()?.attr(name).ok()
     }
 }
 
@@ -184,15 +185,15 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or
 /// is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
-    at_most(MAX_VALUES, held)
+    numbers_up_to(MAX_VALUES, held)
 }
 
 /// The numbers of a dataset that may be long.
 pub(super) fn many_numbers(held: &Container) -> Option<Vec<f64>> {
-    at_most(MAX_IN_TABLES, held)
+    numbers_up_to(MAX_IN_TABLES, held)
 }
 
-fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {
+fn numbers_up_to(most: usize, held: &Container) -> Option<Vec<f64>> {
     if held.size() > most {
         return None;
     }
@@ -207,15 +208,12 @@ fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {
 
 /// Converts each string, which ends at the first zero byte.
 fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
-    let texts = parts.iter().map(|part| {
-        let bytes = bytes(part);
-        let end = bytes
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(bytes.len());
-        legible(&bytes[..end])
-    });
-    texts.collect()
+    let mut texts = Vec::with_capacity(parts.len());
+    for part in parts {
+        let text = bytes(part).split(|byte| *byte == 0).next();
+        texts.push(legible(text.unwrap_or_default()));
+    }
+    texts
 }
 
 /// The bytes from 0x80 to 0x9f in Windows-1252; other bytes are the characters of these numbers.
@@ -224,7 +222,7 @@ const WINDOWS: [char; 32] = [
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// Text in UTF-8, else in Latin-1.
+/// Text in UTF-8, or else in Windows-1252, a superset of Latin-1.
 pub(super) fn legible(bytes: &[u8]) -> String {
     if let Ok(text) = str::from_utf8(bytes) {
         return text.to_owned();

@@ -1,34 +1,34 @@
-//! The beginning of a file: whether it is an HDF5 file, where that ends by its superblock, and what
-//! a file is that is none.
+//! The beginning of a file: whether it is an HDF5 file, where the file ends according to its
+//! superblock, and in which other format it is if it is no HDF5 file.
 //!
 //! It is read without the library, which says only that it cannot open a file.
 
 use std::fs::File;
 use std::io;
-use std::iter;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The first bytes of a superblock (HDF5 file format, section II.A).
 const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
-/// The length of what is read of a superblock. The end of the file is in the first 52 bytes of each
-/// version.
-const SUPERBLOCK: usize = 52;
+/// The number of bytes of a superblock that are read. The end of the file is in the first 52 bytes
+/// of each version.
+const SUPERBLOCK_BYTES: usize = 52;
 /// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks
 /// of version 3.
 const SWMR_WRITING: u8 = 4;
 /// The flag of a file that is open for writing, in superblocks of version 3.
 const WRITING: u8 = 1;
-/// How far the superblock is looked for in files that may be none. Only few files have longer user
-/// blocks.
-const NEAR: u64 = 4097;
-/// How many bytes are compared with [`FORMATS`].
-const COMPARED: usize = 512;
+/// In a file that may be no HDF5 file, the superblock is looked for before this position. Few files
+/// have longer user blocks.
+const SEARCH_END: u64 = 4097;
+/// The number of bytes that are compared with [`FORMATS`].
+const FORMAT_BYTES: usize = 512;
 
 /// Reads bytes at a position up to the end of the file; returns their number.
 pub(super) type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
 
-/// Bytes by which a format is recognised, after their position and before the words for the file.
+/// Other formats: the position of the bytes by which each is recognised, these bytes, and the words
+/// for the file.
 const FORMATS: &[(usize, &[u8], &str)] = &[
     (0, b"II*\0", "a TIFF image"),
     (0, b"MM\0*", "a TIFF image"),
@@ -76,7 +76,7 @@ const FORMATS: &[(usize, &[u8], &str)] = &[
     ),
     (
         0,
-        &[0; COMPARED],
+        &[0; FORMAT_BYTES],
         "a file that begins with zeros, perhaps because it is still being copied",
     ),
 ];
@@ -91,7 +91,8 @@ const TREES: &[(&str, &str)] = &[
 
 /// Whether a file begins like an HDF5 file, or holds a superblock behind a short user block.
 pub fn is_hdf5(file: &File) -> io::Result<bool> {
-    superblock_at(&|into, position| file.read_at(into, position), NEAR).map(|place| place.is_some())
+    let place = superblock_at(&|into, position| file.read_at(into, position), SEARCH_END)?;
+    Ok(place.is_some())
 }
 
 /// The words for a folder that is a tree of chunks in another format; `None` if it is none.
@@ -105,13 +106,14 @@ pub fn tree_at(folder: &Path) -> Option<&'static str> {
 /// The position of the superblock: 0, or behind a user block of 512 bytes or a larger power of two,
 /// but before `end`.
 fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
-    let behind = iter::successors(Some(512_u64), |place| place.checked_mul(2));
-    for place in iter::once(0).chain(behind).take_while(|place| *place < end) {
+    let mut place: u64 = 0;
+    while place < end {
         let mut found = [0; SIGNATURE.len()];
         read(&mut found, place)?;
         if found == SIGNATURE {
             return Ok(Some(place));
         }
+        place = place.saturating_mul(2).max(512);
     }
     Ok(None)
 }
@@ -119,28 +121,29 @@ fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
 /// The name of the family driver in the driver information block.
 const FAMILY: &[u8] = b"NCSAfami";
 
-/// The end of an HDF5 file by its superblock; `None` if that is unknown, or need not be true, as
-/// while the file is being written in SWMR mode.
+/// The end of an HDF5 file according to its superblock; `None` if the superblock does not tell, or
+/// need not be right, because the file is being written in SWMR mode.
 pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     let place = superblock_at(read, length).ok()??;
-    let mut bytes = [0; SUPERBLOCK];
+    let mut bytes = [0; SUPERBLOCK_BYTES];
     let known = read(&mut bytes, place).ok()?;
     let bytes = bytes.get(..known)?;
-    let (size, base) = match bytes.get(8)? {
-        0 => (*bytes.get(13)?, 24),
-        1 => (*bytes.get(13)?, 28),
-        2 | 3 if bytes.get(11)? & SWMR_WRITING == 0 => (*bytes.get(9)?, 12),
+    // The positions of the size of an address, and of the base address.
+    let (size_at, base_at) = match bytes.get(8)? {
+        0 => (13, 24),
+        1 => (13, 28),
+        2 | 3 if bytes.get(11)? & SWMR_WRITING == 0 => (9, 12),
         _ => return None,
     };
-    let size = usize::from(size);
-    // Between them is one other address. The library takes the superblock's position for the base,
-    // as this does.
-    let end = address(bytes, base + 2 * size, size)?;
-    let base = address(bytes, base, size)?;
+    let size = usize::from(*bytes.get(size_at)?);
+    let base = address(bytes, base_at, size)?;
+    // One other address lies between the base address and the end of the file.
+    let end = address(bytes, base_at + 2 * size, size)?;
+    // As in the library, addresses count from the superblock, wherever it is.
     end.checked_sub(base)?.checked_add(place)
 }
 
-/// The address of `size` bytes, at most 8, at a position.
+/// The address of `size` bytes (at most 8) at a position.
 fn address(bytes: &[u8], position: usize, size: usize) -> Option<u64> {
     let mut address = [0; 8];
     address
@@ -158,20 +161,20 @@ pub(super) fn is_of_family(read: ReadAt<'_>) -> bool {
     bytes.windows(FAMILY.len()).any(|name| name == FAMILY)
 }
 
-/// Whether a file is being written in SWMR mode, by its superblock. A writer that crashed leaves
-/// this mark.
+/// Whether a file is being written in SWMR mode, according to its superblock. A writer that crashed
+/// leaves this mark.
 pub(super) fn is_marked_as_written(read: ReadAt<'_>) -> io::Result<bool> {
     marks(read).map(|marks| marks & SWMR_WRITING != 0)
 }
 
-/// Whether a file is being written, and not in SWMR mode, by its superblock.
+/// Whether a file is being written, and not in SWMR mode, according to its superblock.
 pub(super) fn is_open_elsewhere(read: ReadAt<'_>) -> bool {
     marks(read).is_ok_and(|marks| marks & (WRITING | SWMR_WRITING) == WRITING)
 }
 
 /// The flags of a superblock about programs that write the file; 0 in versions before 3.
 fn marks(read: ReadAt<'_>) -> io::Result<u8> {
-    let Some(place) = superblock_at(read, NEAR)? else {
+    let Some(place) = superblock_at(read, SEARCH_END)? else {
         return Ok(0);
     };
     let mut bytes = [0; 12];
@@ -187,15 +190,15 @@ pub(super) fn why_foreign(read: ReadAt<'_>, length: u64) -> Option<String> {
     if superblock_at(read, length).ok()?.is_some() {
         return None;
     }
-    let mut bytes = [0; COMPARED];
+    let mut bytes = [0; FORMAT_BYTES];
     let known = read(&mut bytes, 0).ok()?;
-    let what = format_of(bytes.get(..known)?);
-    Some(format!(
-        "it is not an HDF5 file{}",
-        what.map(|what| format!(" but {what}")).unwrap_or_default()
-    ))
+    Some(match format_of(bytes.get(..known)?) {
+        Some(words) => format!("it is not an HDF5 file but {words}"),
+        None => "it is not an HDF5 file".to_owned(),
+    })
 }
 
+/// The words for a file in another format; `None` if its format is not known.
 fn format_of(bytes: &[u8]) -> Option<&'static str> {
     for (position, magic, words) in FORMATS {
         let rest = bytes.get(*position..).unwrap_or_default();

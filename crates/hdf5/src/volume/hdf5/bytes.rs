@@ -38,10 +38,10 @@ use crate::volume::ReadError;
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The tick of file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
-/// How often a file that goes on changing is waited for, for a tick each time.
+/// The maximum number of ticks to wait for a file that goes on changing.
 const MAX_WAITS: usize = 5;
 
-/// The most bytes that one system call reads.
+/// The maximum number of bytes that one system call reads.
 const PIECE: usize = 8 << 20;
 
 /// A regular file or an object that is open for reading, and its identity when it was opened.
@@ -63,15 +63,15 @@ enum ByteSource {
     },
     Object {
         object: Arc<Object>,
-        /// Why metadata could not be read last. The library passes on only that it could not.
+        /// Why the last read of metadata failed. The library reports only that it failed.
         failure: Mutex<Option<StoreError>>,
     },
 }
 
 impl FileBytes {
-    /// Opens the file at `resolved`, a path without symbolic links. If it is `growing`, it may
-    /// become longer and its modification time newer without counting as changed; if that is not
-    /// given, it is growing if it is marked as being written in SWMR mode.
+    /// Opens the file at `resolved`, a path without symbolic links. A `growing` file may become
+    /// longer and its modification time newer without counting as changed; with `None`, a file is
+    /// growing if it is marked as being written in SWMR mode.
     ///
     /// Fails if the path is not, or no longer, that of the opened file, for example because it was
     /// replaced by a symbolic link.
@@ -89,22 +89,24 @@ impl FileBytes {
         ensure_regular(&metadata, resolved)?;
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
-        // With the library's lock, for which other threads would wait, too, a file is opened only
-        // as one whose state is known.
-        let has_time = growing != Some(true) && !library_lock::is_held_here();
-        for _ in 0..if has_time { MAX_WAITS } else { 0 } {
+        // A file that is known to grow is not waited for. Nor does a thread sleep while it holds
+        // the library's lock, for which others wait: it opens a file only in a state that is known.
+        let may_sleep = growing != Some(true) && !library_lock::is_held_here();
+        let waits = if may_sleep { MAX_WAITS } else { 0 };
+        for _ in 0..waits {
             let Some(rest) = rest_of_tick(&metadata) else {
                 break;
             };
-            drop(busy);
-            std::thread::sleep(if is_growing {
+            let pause = if is_growing {
                 rest.min(CLOCK_TICK)
             } else {
                 rest
-            });
+            };
+            drop(busy);
+            std::thread::sleep(pause);
             busy = reading();
             metadata = file.metadata()?;
-            // After the metadata: a writer that closes the file from now on changes them.
+            // Read after the metadata: a writer that closes the file from now on changes them.
             is_growing = growing.map_or_else(is_marked, Ok)?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
@@ -168,7 +170,8 @@ impl FileBytes {
         }
     }
 
-    /// This file, which has only grown since `before`, if that is known.
+    /// This file; `before` is an earlier state of it since which it has only grown, if one is
+    /// known.
     pub fn continuing(self, before: Option<&FileIdentity>) -> Self {
         Self {
             identity: self.identity.continuing(before),
@@ -247,7 +250,9 @@ impl FileBytes {
                 .map_err(|e| system(place, &e)),
             ByteSource::Object { object, .. } => {
                 let range = position..position + into.len() as u64;
-                let fetched = object.fetch(&range).map_err(|e| unread(place, e));
+                let fetched = object
+                    .fetch(&range)
+                    .map_err(|e| ReadError::of_store(place, e));
                 fetched.map(|bytes| into.copy_from_slice(&bytes))
             }
         };
@@ -316,10 +321,10 @@ impl FileBytes {
             return None;
         };
         let failure = failure.lock().take()?;
-        Some(unread(place, failure))
+        Some(ReadError::of_store(place, failure))
     }
 
-    /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it
+    /// Forgets a range that cannot be decoded: the store, or a proxy before it, may have garbled it
     /// once.
     pub fn forget(&self, range: &Range<u64>) {
         if let Some(object) = self.object() {
@@ -332,7 +337,7 @@ impl FileBytes {
         if let Some(object) = self.object() {
             object
                 .gather_metadata(ranges)
-                .map_err(|e| unread(place, e))?;
+                .map_err(|e| ReadError::of_store(place, e))?;
         }
         let mut pieces = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -350,7 +355,7 @@ impl FileBytes {
         Ok(pieces)
     }
 
-    /// Keeps the metadata of an object for the next start.
+    /// Saves the metadata of an object for the next start of the program.
     pub fn save_metadata(&self) {
         if let Some(object) = self.object() {
             object.save_metadata();
@@ -448,36 +453,6 @@ pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
         place: place.to_owned(),
         length,
         needed,
-    }
-}
-
-/// An error of a store, at a place in an object.
-pub fn unread(place: &str, error: StoreError) -> ReadError {
-    let place = place.to_owned();
-    match error {
-        StoreError::Changed | StoreError::Missing => ReadError::Changed { place },
-        StoreError::Unavailable {
-            problem,
-            retry_after,
-        } => ReadError::Unavailable {
-            place,
-            problem,
-            retry_after,
-        },
-        // It was asked for several times; the store, what lies before it, or the credentials may be
-        // mended.
-        error @ (StoreError::Invalid { .. } | StoreError::Denied { .. }) => {
-            ReadError::Unavailable {
-                place,
-                problem: error.to_string(),
-                retry_after: Duration::from_secs(1),
-            }
-        }
-        StoreError::Abandoned(lost) => lost.into(),
-        other => ReadError::System {
-            place,
-            problem: other.to_string(),
-        },
     }
 }
 

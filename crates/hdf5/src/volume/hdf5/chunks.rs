@@ -20,7 +20,7 @@ use voltile_base::tile::Fingerprint;
 use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::reused_buffer;
-use crate::volume::{ReadError, Samples, UnfinishedChunks, VoxelType, with_samples};
+use crate::volume::{ReadError, Samples, UnfinishedChunks, Voxel, VoxelType, with_samples};
 pub use finish::{UnfinishedChunk, Verify};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
@@ -28,54 +28,58 @@ pub use finish::{UnfinishedChunk, Verify};
 pub(super) struct Chunk {
     /// Its extents; smaller than the chunk shape if it was clipped at the edge of the dataset.
     pub dims: Position,
-    /// Its voxels, or a prefix of them; one voxel if `constant`.
+    /// Its voxels, or a prefix of them; one voxel if it is constant.
     pub samples: Samples,
     /// Whether all voxels equal the only one in `samples`.
-    pub constant: bool,
+    pub is_constant: bool,
     /// Whether all of its voxels are known.
-    whole: bool,
+    is_whole: bool,
     /// When it was decoded.
-    made: Instant,
+    decoded_at: Instant,
     /// Whether no more of it can be decoded: it is whole, or its stream breaks off.
-    settled: AtomicBool,
+    is_settled: AtomicBool,
 }
 
 impl Chunk {
     /// A whole chunk, or a prefix of one. If all voxels are equal only one is stored.
     pub fn new(dims: Position, samples: Samples) -> Self {
-        let whole = samples.len() as u64 >= dims.iter().product();
-        let constant = whole && is_constant(&samples);
-        let samples = if constant { first_of(samples) } else { samples };
+        let is_whole = samples.len() as u64 >= dims.iter().product();
+        let is_constant = is_whole && are_all_equal(&samples);
+        let samples = if is_constant {
+            first_of(samples)
+        } else {
+            samples
+        };
         Self {
             dims,
             samples,
-            constant,
-            whole,
-            made: Instant::now(),
-            settled: AtomicBool::new(whole),
+            is_constant,
+            is_whole,
+            decoded_at: Instant::now(),
+            is_settled: AtomicBool::new(is_whole),
         }
     }
 
     /// A chunk that was never written; `fill` is one voxel, the fill value.
     pub fn never_written(dims: Position, fill: Samples) -> Self {
         let mut chunk = Self::new(dims, fill);
-        chunk.constant = true;
-        chunk.whole = true;
+        chunk.is_constant = true;
+        chunk.is_whole = true;
         chunk
     }
 
     /// Records that no more of it can be decoded.
     fn settle(&self) {
-        self.settled.store(true, Ordering::Relaxed);
+        self.is_settled.store(true, Ordering::Relaxed);
     }
 
     fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Relaxed)
+        self.is_settled.load(Ordering::Relaxed)
     }
 
     /// Whether its first `voxels` voxels are known, or all if it has fewer.
     fn holds(&self, voxels: u64) -> bool {
-        self.whole || self.samples.len() as u64 >= voxels
+        self.is_whole || self.samples.len() as u64 >= voxels
     }
 
     fn weight(&self) -> usize {
@@ -86,8 +90,8 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // Wider voxels were converted to another buffer than the one they were decoded to.
-        if self.whole
+        // Only bytes are still in the buffer to which they were decoded.
+        if self.is_whole
             && let Samples::U8(buffer) = &mut self.samples
         {
             reused_buffer::give(std::mem::take(buffer));
@@ -96,7 +100,7 @@ impl Drop for Chunk {
 }
 
 /// Whether all voxels have the same bytes.
-fn is_constant(samples: &Samples) -> bool {
+fn are_all_equal(samples: &Samples) -> bool {
     let bytes = samples.bytes();
     let voxel = samples.voxel_bytes();
     // Each voxel equals the next one. The comparison ends at the first difference, which is usually
@@ -104,9 +108,9 @@ fn is_constant(samples: &Samples) -> bool {
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]
 }
 
+/// The first voxel alone.
 fn first_of(samples: Samples) -> Samples {
-    let first =
-        with_samples!(&samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()));
+    let first = with_samples!(&samples, voxels => Voxel::samples(voxels[..1].to_vec()));
     if let Samples::U8(buffer) = samples {
         reused_buffer::give(buffer);
     }
@@ -121,11 +125,13 @@ type ChunkKey = (Fingerprint, u64, VoxelType);
 #[derive(Clone)]
 pub struct ChunkStore {
     cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
+    /// The maximum size of a cached chunk in bytes, at 8 bytes per voxel.
     largest: usize,
     metrics: Arc<Metrics>,
     activity: Activity,
     verify: Verify,
-    at_once: Arc<AtomicBool>,
+    /// Whether chunks are verified at once even under [`Verify::Idle`].
+    verifies_at_once: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for ChunkStore {
@@ -148,7 +154,7 @@ impl ChunkStore {
             metrics: Arc::new(metrics),
             activity,
             verify: Verify::default(),
-            at_once: Arc::default(),
+            verifies_at_once: Arc::default(),
         }
     }
 
@@ -169,18 +175,18 @@ impl ChunkStore {
     /// Whether chunks of this dataset are cached: they are small enough, or the library lacks one
     /// of their filters.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
-        let small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
-        let needed = dataset.is_decoded_directly() && !dataset.suits_library();
-        dataset.is_in_chunks() && (small || needed)
+        let is_small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
+        let must_be_decoded_here = dataset.is_decoded_directly() && !dataset.suits_library();
+        dataset.is_in_chunks() && (is_small || must_be_decoded_here)
     }
 
     /// The chunk, if its wanted voxels are in the cache.
     pub(super) fn cached(&self, wanted: &ChunkRequest<'_>) -> Option<Arc<Chunk>> {
-        let chunk = self
-            .cache
-            .get(&wanted.key())
-            .filter(|chunk| chunk.holds(wanted.voxels))?;
-        self.hit(&chunk, wanted);
+        let chunk = self.cache.get(&wanted.key())?;
+        if !chunk.holds(wanted.voxels) {
+            return None;
+        }
+        self.note_hit(&chunk, wanted);
         Some(chunk)
     }
 
@@ -196,21 +202,20 @@ impl ChunkStore {
     pub(super) fn get(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
+        produce: impl Fn(DecodeExtent) -> Result<Chunk, ReadError>,
     ) -> Result<Arc<Chunk>, ReadError> {
         loop {
-            match self.find(wanted, &produce)? {
+            let waiter = match self.find(wanted, &produce)? {
                 FoundChunk::Chunk(chunk) => return Ok(chunk),
-                FoundChunk::InFlight(waiter) => {
-                    match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
-                        Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
-                        // The other thread decoded a shorter prefix: look again.
-                        Ok(_) => {}
-                        // The other thread may have decoded further, and found damage beyond the
-                        // voxels wanted here.
-                        Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
-                    }
-                }
+                FoundChunk::InFlight(waiter) => waiter,
+            };
+            match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
+                Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
+                // The other thread decoded a shorter prefix: look again.
+                Ok(_) => {}
+                // The other thread may have decoded further, and found damage beyond the voxels
+                // wanted here.
+                Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
             }
         }
     }
@@ -219,28 +224,27 @@ impl ChunkStore {
     pub(super) fn find(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
+        produce: impl Fn(DecodeExtent) -> Result<Chunk, ReadError>,
     ) -> Result<FoundChunk, ReadError> {
+        // When a shorter prefix was decoded that is in the cache.
         let mut begun = None;
         let looked_up = self.cache.lookup_if(&wanted.key(), |chunk| {
-            begun = Some(chunk.made);
+            begun = Some(chunk.decoded_at);
             chunk.holds(wanted.voxels)
         });
         match looked_up {
             Lookup::Ready(chunk) => {
-                self.hit(&chunk, wanted);
+                self.note_hit(&chunk, wanted);
                 Ok(FoundChunk::Chunk(chunk))
             }
             Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
                 let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
-                flight.land(
-                    chunk
-                        .as_ref()
-                        .map(|c| (Arc::clone(c), c.weight()))
-                        .map_err(Clone::clone),
-                );
+                flight.land(match &chunk {
+                    Ok(chunk) => Ok((Arc::clone(chunk), chunk.weight())),
+                    Err(error) => Err(error.clone()),
+                });
                 chunk.map(FoundChunk::Chunk)
             }
         }
@@ -251,15 +255,15 @@ impl ChunkStore {
         Meter::new(&self.metrics, wanted.trace)
     }
 
-    fn hit(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
+    fn note_hit(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         self.meter(wanted).found_chunk();
-        self.note(chunk, wanted);
+        self.note_unfinished(chunk, wanted);
     }
 }
 
 /// How much of a chunk is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum DecodeExtent {
     /// All of it, which verifies its checksum.
     Whole,
     /// Its first voxels, this many.
@@ -329,11 +333,11 @@ mod tests {
     fn equal_voxels_are_kept_as_one() {
         let dims = [1, 1, 1, 2, 2];
         let equal = Chunk::new(dims, Samples::U16(vec![258; 4]));
-        assert!(equal.constant && equal.samples == Samples::U16(vec![258]));
+        assert!(equal.is_constant && equal.samples == Samples::U16(vec![258]));
         // Its bytes repeat, its voxels do not. A prefix may be followed by other values.
-        assert!(!Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).constant);
+        assert!(!Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).is_constant);
         let beginning = Chunk::new(dims, Samples::U16(vec![5; 3]));
-        assert!(!beginning.constant && beginning.holds(3) && !beginning.holds(4));
+        assert!(!beginning.is_constant && beginning.holds(3) && !beginning.holds(4));
         // A chunk that was clipped at the edge has fewer voxels than the chunk shape.
         assert!(Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).holds(u64::MAX));
     }

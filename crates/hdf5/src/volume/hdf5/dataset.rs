@@ -62,14 +62,14 @@ pub struct Scale {
     pub attributes: Attributes,
 }
 
-/// At most this many integers are read of a table of ids.
+/// The maximum number of ids in a table of ids that is read.
 pub const MAX_IDS: usize = 1 << 27;
-/// At most this many rows of a table of bytes are read: texts in JSON are shorter.
+/// The maximum number of rows of a table of bytes that is read: texts in JSON are shorter.
 const MAX_ROWS: u64 = 1 << 22;
-/// The number of bytes by which it is told whether an unfiltered chunk is as before.
-const COMPARED: u32 = 1 << 16;
-/// The maximum number of missing parts that are told of a box; what lies in further ones is drawn
-/// as it is read.
+/// The number of bytes of an unfiltered chunk that are compared to see whether it has changed.
+const COMPARED_BYTES: u32 = 1 << 16;
+/// The maximum number of missing parts listed for a box; voxels in further ones are drawn as if
+/// they were not missing.
 const MAX_GAPS: usize = 1 << 16;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -100,15 +100,15 @@ pub struct StoredDataset {
     pub(super) pipeline: Option<Pipeline>,
     /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
-    /// Identifies it and its coding, from one generation to the next as long as its file only
-    /// grows; `None` if that does not grow.
+    /// Identifies it and its coding in all generations of a growing file; `None` if its file does
+    /// not grow.
     lasting: Option<Fingerprint>,
-    /// Along which axes it grows, if its file does.
+    /// The axes along which it grows if its file does.
     grows: [bool; RANK],
     /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
-    /// How contiguous data is read that does not lie in a local file.
+    /// The pieces in which contiguous data of an object in a store is read; `None` for other data.
     pub(super) pieces: Option<Pieces>,
     /// The external raw files, in order; empty for other layouts.
     pub(super) raw: Vec<RawFile>,
@@ -129,7 +129,7 @@ pub struct StoredDataset {
 struct ElementLayout {
     /// The extents as the library knows them.
     own: Vec<u64>,
-    /// The extents, followed by the extents of the numbers in an element.
+    /// These extents, followed by the extents of the numbers in an element.
     numbers: Vec<u64>,
     /// [`StoredDataset::shape`].
     shape: Vec<u64>,
@@ -137,15 +137,18 @@ struct ElementLayout {
 }
 
 impl ElementLayout {
-    /// Fails unless they are numbers along 2 to 5 axes.
+    /// Fails unless the elements are numbers along 2 to 5 axes.
     fn new(file: &Location, handle: &Dataset, path: &str) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(file, path, problem);
         let own = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
         let own: Vec<u64> = own.into_iter().map(|n| n as u64).collect();
         let stored = library::stored_type(handle).map_err(|e| wrong(e.to_string()))?;
-        let inner = stored.as_ref().map_or(&[][..], |stored| &stored.extents);
-        let numbers = [&own[..], inner].concat();
-        let is_complex = (stored.as_ref()).is_ok_and(|s| s.meaning == ElementMeaning::Complex);
+        let mut numbers = own.clone();
+        let mut is_complex = false;
+        if let Ok(stored) = &stored {
+            numbers.extend(&stored.extents);
+            is_complex = stored.meaning == ElementMeaning::Complex;
+        }
         let shape = if is_complex {
             own.clone()
         } else {
@@ -188,22 +191,20 @@ impl ElementLayout {
         })
     }
 
-    /// How they are read if they are contiguous and do not lie in a local file.
+    /// The pieces in which contiguous data of an object in a store is read.
     fn pieces(&self, storage: &Storage, is_remote: bool) -> Option<Pieces> {
-        match storage {
-            Storage::Contiguous {
-                address: Some(address),
-            } if is_remote && self.stored.plain => Some(Pieces::new(
-                *address,
-                &self.numbers,
-                self.stored.voxel.stored_bytes() as u64,
-            )),
-            _ => None,
-        }
+        let Storage::Contiguous {
+            address: Some(address),
+        } = *storage
+        else {
+            return None;
+        };
+        let voxel_bytes = self.stored.voxel.stored_bytes() as u64;
+        (is_remote && self.stored.plain).then(|| Pieces::new(address, &self.numbers, voxel_bytes))
     }
 
-    /// The grid of the chunks as the library knows it, and with the axes of the numbers in an
-    /// element.
+    /// The grid of the chunks as the library knows it, and the grid that has the axes of the
+    /// numbers in an element, too.
     fn grids(&self, storage: &Storage, pieces: Option<&Pieces>) -> (Grid, Grid) {
         let Self { own, numbers, .. } = self;
         match (storage, pieces) {
@@ -251,8 +252,8 @@ impl StoredDataset {
         } = audited;
         let object: Arc<str> = library::path_of(handle)?.into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
-        let inner = elements.stored.extents.len();
-        let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), inner);
+        let element_rank = elements.stored.extents.len();
+        let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), element_rank);
         let parts = elements.stored.extents.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype()?.size() as u64 / parts;
         file.handles.keep(&object, handle)?;
@@ -268,7 +269,10 @@ impl StoredDataset {
             file,
             files,
             missing,
-            gaps: gaps.iter().map(|gap| padded_gap(gap, inner)).collect(),
+            gaps: gaps
+                .iter()
+                .map(|gap| padded_gap(gap, element_rank))
+                .collect(),
             path: path.to_owned(),
             shape,
             stored,
@@ -291,7 +295,7 @@ impl StoredDataset {
         })
     }
 
-    /// The parts of a box that are missing, of at most the first [`MAX_GAPS`].
+    /// The missing parts of a box, at most the first [`MAX_GAPS`].
     pub(super) fn gaps_in(&self, stored: &StoredBox) -> Vec<StoredBox> {
         let mut found = Vec::new();
         for gap in &self.gaps {
@@ -301,22 +305,8 @@ impl StoredDataset {
             }
             let mut parts = vec![*stored];
             for (axis, stripes) in gap.iter().enumerate() {
-                if parts.is_empty() {
-                    break;
-                }
                 let runs = stripes.within(stored.start[axis], stored.count[axis], room);
-                let mut cut = Vec::new();
-                for (part, (start, count)) in parts
-                    .iter()
-                    .flat_map(|part| runs.iter().map(move |run| (part, run)))
-                    .take(room)
-                {
-                    let mut part = *part;
-                    part.start[axis] = *start;
-                    part.count[axis] = *count;
-                    cut.push(part);
-                }
-                parts = cut;
+                parts = cut_along(axis, &runs, &parts, room);
             }
             found.extend(parts);
         }
@@ -371,7 +361,7 @@ impl StoredDataset {
     }
 
     /// Begins work on its files; fails if one of them is stuck.
-    pub(super) fn work(&self) -> Result<BusyWith, Unresponsive> {
+    pub(super) fn begin_work(&self) -> Result<BusyWith, Unresponsive> {
         stalls::ensure_answer(self.files.iter().map(FileIdentity::path))?;
         Ok(stalls::working_on(self.file.bytes.path()))
     }
@@ -385,24 +375,24 @@ impl StoredDataset {
         ReadError::damaged(self.place(), problem)
     }
 
-    /// Fails unless voxels could be copied, which is not done between types.
+    /// Fails unless `is_copied`: voxels are not copied between types.
     pub(super) fn ensure_types_match(&self, is_copied: bool) -> Result<(), ReadError> {
         let Self { path, file, .. } = self;
         ReadError::ensure_copied(is_copied, format_args!("{path} in {}", file.location))
     }
 
     /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
-    /// Of contiguous data in a store, it is a row, too, not a piece: samples and so windows must be
-    /// the same as of the file on disk.
+    /// For contiguous data in a store it is a row too, not a piece: samples, and thus windows, must
+    /// be the same as for the file on disk.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
-            _ => padded(&self.grid.shape()[RANK - 1 - self.axes_of_parts()..], 1),
+            _ => padded(&self.grid.shape()[RANK - 1 - self.element_rank()..], 1),
         }
     }
 
-    /// The number of axes for the numbers of an element.
-    fn axes_of_parts(&self) -> usize {
+    /// The number of axes of the numbers in an element.
+    fn element_rank(&self) -> usize {
         self.stored.extents.len()
     }
 
@@ -411,15 +401,15 @@ impl StoredDataset {
         self.own_axes().len()
     }
 
-    /// The first place in a position of an axis of the dataset.
+    /// The index of the dataset's first axis in a [`Position`].
     fn first_axis(&self) -> usize {
         let parts = usize::from(self.stored.meaning == ElementMeaning::Complex);
         (RANK - parts).saturating_sub(self.shape.len())
     }
 
-    /// The places of the axes that the library knows, in a position.
+    /// The indexes in a [`Position`] of the axes that the library knows.
     fn own_axes(&self) -> Range<usize> {
-        self.first_axis()..RANK - self.axes_of_parts()
+        self.first_axis()..RANK - self.element_rank()
     }
 
     /// Whether it is read in chunks, or in pieces as if they were chunks.
@@ -442,40 +432,29 @@ impl StoredDataset {
         self.index.known_entry(self.grid.number(at))
     }
 
-    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation
-    /// of a growing file, if the chunk is not written again and its stored bytes are the same.
-    /// Reads the stored bytes, and notes if they have changed.
+    /// Identifies the contents of a chunk, together with the chunk's number. It is the same in all
+    /// generations of a growing file for a chunk that is not written again. Reads the stored bytes
+    /// of this chunk, and notes if they have changed.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
-        let Some(lasting) = self.lasting else {
-            return self.id;
-        };
-        let Some(entry) = self
-            .final_entry(at)
-            .filter(|entry| self.is_readable(at, *entry))
-        else {
-            return self.id;
-        };
+        self.lasting_id(at).unwrap_or(self.id)
+    }
+
+    /// Identifies the contents of a chunk of a growing file that is not written again.
+    fn lasting_id(&self, at: &Position) -> Option<Fingerprint> {
+        let lasting = self.lasting?;
+        let entry = self.final_entry(at)?;
+        if !self.is_readable(at, entry) {
+            return None;
+        }
         // Unfiltered chunks are in no cache, and may be long.
         let length = if self.is_unfiltered() {
-            entry.length.min(COMPARED)
+            entry.length.min(COMPARED_BYTES)
         } else {
             entry.length
         };
-        let Some(digest) = self.file.bytes.digest(entry.address, length) else {
-            return self.id;
-        };
-        let chunk = (length, digest);
-        if *self
-            .file
-            .landmarks
-            .lock()
-            .entry(entry.address)
-            .or_insert(chunk)
-            != chunk
-        {
-            self.file.bytes.note_rewritten();
-        }
-        Fingerprint::digest(&(lasting, entry.mask, digest))
+        let digest = self.file.bytes.digest(entry.address, length)?;
+        self.file.compare_landmark(entry.address, length, digest);
+        Some(Fingerprint::digest(&(lasting, entry.mask, digest)))
     }
 
     /// Whether the checksum of a chunk is known to be wrong.
@@ -498,15 +477,17 @@ impl StoredDataset {
         if self.lasting.is_none() {
             return Ok(());
         }
-        self.content_id(at);
+        // Notes it if the chunk has changed.
+        self.lasting_id(at);
         self.file.bytes.ensure_unchanged(&self.place())
     }
 
-    /// The index entry of a chunk that was written as a whole, if the index has been read. The last
-    /// chunks that were written along an axis along which the dataset grows may be written again.
+    /// The index entry of a chunk that is not written again, if the index has been read. The last
+    /// chunks along an axis along which the dataset grows may be written again.
     fn final_entry(&self, at: &Position) -> Option<Entry> {
         let mut furthest = *self.index.furthest()?;
-        furthest.rotate_left(self.axes_of_parts());
+        // The index does not know the axes of the numbers in an element, which come last here.
+        furthest.rotate_left(self.element_rank());
         let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
         self.known_entry(at).filter(|_| !may_change)
     }
@@ -516,14 +497,14 @@ impl StoredDataset {
         self.lasting.is_some() && self.final_entry(at).is_none()
     }
 
-    /// Whether no voxel of a box will change by what is appended to the file; false if that is not
+    /// Whether no voxel of a box can change while the file goes on growing; false if that is not
     /// known. Does not block.
     pub(super) fn is_final(&self, stored: &StoredBox) -> bool {
         if self.lasting.is_none() {
             return true;
         }
         matches!(self.storage, Storage::Chunked { .. })
-            && self.grid.chunks_of(stored).all(|at| !self.may_change(&at))
+            && !self.grid.chunks_of(stored).any(|at| self.may_change(&at))
     }
 
     /// Reads the chunk index now instead of at the first read; gives up at `until`.
@@ -541,19 +522,19 @@ impl StoredDataset {
             .map_err(|error| self.without_index(error))
     }
 
-    /// The error if the chunk index cannot be read. The library does not report that the file has
-    /// changed: checked here.
+    /// The error if the chunk index cannot be read.
     fn without_index(&self, error: IndexError) -> ReadError {
+        let problem = match error {
+            IndexError::Read(error) => return error,
+            IndexError::Wrong(problem) => problem,
+        };
+        // The library does not report that the file has changed, or that a store does not answer.
         let place = self.place();
-        match error {
-            IndexError::Read(error) => error,
-            IndexError::Wrong(problem) => {
-                let changed = self.file.bytes.ensure_unchanged(&place).err();
-                changed
-                    .or_else(|| self.file.bytes.failure(&place))
-                    .unwrap_or_else(|| self.damaged(&problem))
-            }
+        if let Err(changed) = self.file.bytes.ensure_unchanged(&place) {
+            return changed;
         }
+        let failure = self.file.bytes.failure(&place);
+        failure.unwrap_or_else(|| self.damaged(&problem))
     }
 
     /// Reads a box in stored order into `into`, which already has the box's type and length.
@@ -580,14 +561,14 @@ impl StoredDataset {
         let axes = self.first_axis()..;
         let start = &stored.start[axes.clone()];
         let count = &stored.count[axes];
-        // The library opens the raw files of virtual sources by name: compared before and after the
-        // read.
+        // The library opens the raw files of virtual sources by name: they are compared before and
+        // after the read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
         let read = self.handle().and_then(|handle| {
             library::read_box(&handle, &self.stored, start, count, into.bytes_mut())
         });
-        // Checked before the library's error: it does not report that a file has changed.
+        // Checked before the library's error, which does not say that a file has changed.
         self.ensure_unchanged()?;
         if self.file.admission.failures() != failures {
             let problem = "a file that it refers to could not be opened, or has changed".to_owned();
@@ -618,18 +599,13 @@ impl StoredDataset {
     /// file.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         self.file.bytes.ensure_unchanged(&self.place())?;
-        // The data of virtual datasets is in other files. If the files may be growing they are not
-        // checked: appending changes their modification times.
-        let others = if self.storage == Storage::Virtual && !self.file.bytes.is_growing() {
-            self.files.as_slice()
-        } else {
-            &[]
-        };
-        if others.iter().all(FileIdentity::is_current) {
-            Ok(())
-        } else {
-            Err(changed(&self.place()))
+        // The data of virtual datasets is in other files. Growing files are not checked: appending
+        // changes their modification times.
+        let is_in_other_files = self.storage == Storage::Virtual && !self.file.bytes.is_growing();
+        if is_in_other_files && !self.files.iter().all(FileIdentity::is_current) {
+            return Err(changed(&self.place()));
         }
+        Ok(())
     }
 
     /// Converts stored elements to voxels.
@@ -673,8 +649,7 @@ impl StoredDataset {
         Ok(fill)
     }
 
-    /// Whether any element of a box is allocated in the file; if it is none, all have the fill
-    /// value.
+    /// Whether any element of a box is allocated in the file; if none is, all have the fill value.
     pub(super) fn is_written(&self, stored: &StoredBox) -> Result<bool, ReadError> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Ok(self.storage != Storage::Contiguous { address: None });
@@ -720,11 +695,8 @@ impl StoredDataset {
     /// there are several.
     pub fn referenced(&self, attribute: &str) -> Option<String> {
         let handle = self.handle().ok()?;
-        let references = handle
-            .attr(attribute)
-            .ok()?
-            .read_raw::<ObjectReference1>()
-            .ok()?;
+        let attribute = handle.attr(attribute).ok()?;
+        let references = attribute.read_raw::<ObjectReference1>().ok()?;
         match handle.dereference(references.first()?) {
             Ok(ReferencedObject::Dataset(dataset)) => library::path_of(&dataset).ok(),
             _ => None,
@@ -738,17 +710,11 @@ impl StoredDataset {
         if !self.stored.voxel.is_integer() || handle.size() > MAX_IDS || !is_own(&handle) {
             return None;
         }
-        match self.stored.voxel {
-            VoxelType::U64 => handle.read_raw::<u64>().ok(),
-            _ => Some(
-                handle
-                    .read_raw::<i64>()
-                    .ok()?
-                    .into_iter()
-                    .map(i64::cast_unsigned)
-                    .collect(),
-            ),
+        if self.stored.voxel == VoxelType::U64 {
+            return handle.read_raw::<u64>().ok();
         }
+        let ids = handle.read_raw::<i64>().ok()?;
+        Some(ids.into_iter().map(i64::cast_unsigned).collect())
     }
 
     /// The first column of a table of bytes.
@@ -777,7 +743,8 @@ impl StoredDataset {
         self.filters.iter().all(|filter| filter.available)
     }
 
-    /// A chunk's position in the grid, for messages: one number for each axis of the dataset.
+    /// A chunk's position in the grid, for messages: one number for each axis that the library
+    /// knows.
     pub(super) fn chunk_name(&self, at: &Position) -> String {
         format!("{:?}", &at[self.own_axes()])
     }
@@ -809,29 +776,28 @@ impl StoredDataset {
     }
 }
 
-/// The axes along which a dataset of this shape and these limits grows: all axes along which it may
-/// be extended; the slowest if it was created in its full shape. `behind` further axes belong to
-/// the numbers in an element.
-fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; RANK] {
-    let mut axes: Vec<u64> = shape
-        .iter()
-        .zip(most)
-        .map(|(extent, most)| u64::from(most.is_none_or(|most| most as u64 > *extent)))
-        .collect();
-    if axes.iter().all(|grows| *grows == 0)
+/// The axes along which a dataset of this shape grows: all axes along which it may be extended, or
+/// the slowest axis if it was created in its full shape. `most` has the maximum extents (`None`:
+/// unlimited); `element_rank` further axes are those of the numbers in an element.
+fn growing_axes(shape: &[u64], most: &[Option<usize>], element_rank: usize) -> [bool; RANK] {
+    let mut axes = Vec::new();
+    for (extent, most) in shape.iter().zip(most) {
+        axes.push(most.is_none_or(|most| most as u64 > *extent));
+    }
+    if !axes.contains(&true)
         && let Some(slowest) = axes.first_mut()
     {
-        *slowest = 1;
+        *slowest = true;
     }
-    axes.resize(axes.len() + behind, 0);
-    padded(&axes, 0).map(|grows| grows > 0)
+    axes.resize(axes.len() + element_rank, false);
+    padded(&axes, false)
 }
 
-/// The decoder of these filters, unless plugins of the library decode what is not decoded here.
+/// The decoder of these filters; `None` if it lacks one, and the library with its plugins has all.
 fn own_pipeline(filters: &[FilterSpec]) -> Option<Pipeline> {
     let pipeline = Pipeline::new(filters);
-    let is_left_to_library = !pipeline.is_complete() && filters.iter().all(|f| f.available);
-    (!is_left_to_library).then_some(pipeline)
+    let library_is_complete = filters.iter().all(|filter| filter.available);
+    (pipeline.is_complete() || !library_is_complete).then_some(pipeline)
 }
 
 /// The scale that a dataset refers to.
@@ -840,15 +806,16 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
         return None;
     };
     let attributes = Attributes::from_location((**scale).clone());
-    let given = attributes.text("NAME").unwrap_or_default();
-    let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
-    let values = has_values
-        .then(|| attributes::numbers(&scale))
-        .flatten()
-        .unwrap_or_default();
+    let name = attributes.text("NAME").unwrap_or_default();
+    let has_values = is_own(&scale) && !name.starts_with(NO_COORDINATES);
+    let values = if has_values {
+        attributes::numbers(&scale).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let path = library::path_of(&scale).ok()?;
     Some(Scale {
-        names: vec![given, last(&path).to_owned()],
+        names: vec![name, last(&path).to_owned()],
         values,
         attributes,
     })
@@ -866,6 +833,7 @@ pub(super) fn is_own(dataset: &Dataset) -> bool {
     )
 }
 
+/// The last name on a path.
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -887,12 +855,28 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
     })
 }
 
-/// The place of a missing source along all axes of positions; the last `behind` axes belong to the
-/// numbers in an element.
-fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
-    let mut all = [Stripes::WHOLE; RANK];
-    for (place, stripes) in all.iter_mut().rev().skip(behind).zip(gap.iter().rev()) {
-        *place = *stripes;
+/// The place of a missing source along all axes of a [`Position`]; the last `element_rank` axes are
+/// those of the numbers in an element.
+fn padded_gap(gap: &[Stripes], element_rank: usize) -> [Stripes; RANK] {
+    let mut axes = gap.to_vec();
+    axes.resize(gap.len() + element_rank, Stripes::WHOLE);
+    padded(&axes, Stripes::WHOLE)
+}
+
+/// Cuts boxes to runs of positions along an axis, each the first position and the length; returns
+/// at most `room` boxes.
+fn cut_along(axis: usize, runs: &[(u64, u64)], boxes: &[StoredBox], room: usize) -> Vec<StoredBox> {
+    let mut cut = Vec::new();
+    for whole in boxes {
+        for (start, count) in runs {
+            if cut.len() == room {
+                return cut;
+            }
+            let mut part = *whole;
+            part.start[axis] = *start;
+            part.count[axis] = *count;
+            cut.push(part);
+        }
     }
-    all
+    cut
 }

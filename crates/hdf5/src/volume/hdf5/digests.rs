@@ -3,21 +3,22 @@
 //!
 //! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache
 //! directory, with the length and the modification time that the file had. The record is locked
-//! while the file is read, so that processes that start together do not all read it; within a
-//! process, one file is read at a time.
+//! while the file is read, so that processes that start together do not all read it. Within a
+//! process, files are read one after the other, but none waits for a file that does not answer.
 //!
-//! Whoever writes a record decides which tiles are shown of a file. So a record is believed only if
-//! nobody but this user can have written it, and whoever may not read the file may not read its
-//! record.
+//! Whoever writes the record of a file decides which tiles are shown of it. So a record is believed
+//! only if nobody but this user can have written it. It can be read by nobody who may not read the
+//! file.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use voltile_base::tile::Fingerprint;
@@ -33,29 +34,40 @@ const ENDING: &str = ".blake3";
 const HEAD: &str = "voltile digest 1";
 /// Longer records are not read.
 const LONGEST: u64 = 512;
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 1 << 20;
 /// How often progress is logged.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// A read that makes no progress for this time is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Computes and keeps digests.
 #[derive(Debug)]
 pub struct Digests {
     /// A cache directory, for files whose folders cannot be written.
     cache: Option<PathBuf>,
-    /// The known digests, by path. Locked while a file is read.
+    /// The known digests, by path.
     known: Mutex<HashMap<PathBuf, KnownDigest>>,
+    /// Locked while a file is read.
+    turn: Mutex<()>,
+    /// The number of pieces read so far of all files.
+    pieces: AtomicU64,
 }
 
-/// A digest, and the state of the file that it was computed of.
+/// A digest, and the state of the file from which it was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct KnownDigest {
     digest: blake3::Hash,
-    state: FileStamp,
+    state: DigestedState,
 }
 
-/// Length, and modification time in seconds and nanoseconds.
-type FileStamp = (u64, i64, i64);
+/// The state of a file in which a digest is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DigestedState {
+    length: u64,
+    modified_seconds: i64,
+    modified_nanoseconds: i64,
+}
 
 impl Digests {
     /// With a cache directory in which digests may be kept too.
@@ -63,76 +75,132 @@ impl Digests {
         Self {
             cache,
             known: Mutex::default(),
+            turn: Mutex::default(),
+            pieces: AtomicU64::default(),
         }
     }
 
     /// Identifies the contents of an open file. Reads all of it, unless its digest is known.
     pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
-        let identity = bytes.identity();
-        let state = state_of(identity);
-        let mut known = self.known.lock();
-        if let Some(known) = known
-            .get(identity.path())
-            .filter(|known| known.state == state)
-        {
-            return Ok(known.id());
+        let path = bytes.identity().path();
+        let state = DigestedState::new(bytes.identity());
+        if let Some(known) = self.known_id(path, state) {
+            return Ok(known);
         }
-        let digest = self.kept_or_computed(bytes, state)?;
+        let _turn = self.wait_for_turn();
+        // Another thread may have identified it meanwhile.
+        if let Some(known) = self.known_id(path, state) {
+            return Ok(known);
+        }
+        let digest = self.find_or_compute(bytes, state)?;
         let new = KnownDigest { digest, state };
-        known.insert(identity.path().to_owned(), new);
+        self.known.lock().insert(path.to_owned(), new);
         Ok(new.id())
     }
 
-    fn kept_or_computed(&self, bytes: &FileBytes, state: FileStamp) -> io::Result<blake3::Hash> {
-        let places = self.places(bytes.identity().path());
-        if let Some(digest) = places.iter().find_map(|place| kept(place, state)) {
+    fn known_id(&self, path: &Path, state: DigestedState) -> Option<ContentId> {
+        let known = *self.known.lock().get(path)?;
+        (known.state == state).then(|| known.id())
+    }
+
+    /// Waits until no other file is read, or the read of another file makes no progress.
+    fn wait_for_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        loop {
+            let before = self.pieces.load(Ordering::Relaxed);
+            if let Some(turn) = self.turn.try_lock_for(PATIENCE) {
+                return Some(turn);
+            }
+            if self.pieces.load(Ordering::Relaxed) == before {
+                return None;
+            }
+        }
+    }
+
+    /// The digest from a record, or computed from the file and recorded.
+    fn find_or_compute(&self, bytes: &FileBytes, state: DigestedState) -> io::Result<blake3::Hash> {
+        let places = self.record_paths(bytes.identity().path());
+        if let Some(digest) = places.iter().find_map(|place| recorded(place, state)) {
             return Ok(digest);
         }
         let Some((place, mut record)) = places
             .iter()
-            .find_map(|place| Some((place, opened(place)?)))
+            .find_map(|place| Some((place, open_record(place)?)))
         else {
             tracing::warn!(
                 "the digest of {} can be kept neither beside it nor in cache.directory: it is computed at every start",
                 bytes.identity().path().display()
             );
-            return computed(bytes);
+            return self.compute(bytes);
         };
         // Another process may be reading the file: its result is worth waiting for.
         flock(&record, FlockOperation::LockExclusive)?;
-        if let Some(digest) = read(&mut record, state) {
+        if let Some(digest) = read_record(&mut record, state) {
             return Ok(digest);
         }
-        let digest = computed(bytes)?;
-        if let Err(error) = write(&mut record, digest, bytes.identity()) {
+        let digest = self.compute(bytes)?;
+        if let Err(error) = write_record(&mut record, digest, bytes.identity()) {
             tracing::warn!("{} was not written: {error}", place.display());
         }
         Ok(digest)
     }
 
-    /// Where the digest of a file may be kept.
-    fn places(&self, path: &Path) -> Vec<PathBuf> {
+    /// Reads the whole file; fails if it changes meanwhile.
+    fn compute(&self, bytes: &FileBytes) -> io::Result<blake3::Hash> {
+        let path = bytes.identity().path().display();
+        let length = bytes.identity().length();
+        let began = Instant::now();
+        let mut logged = Instant::now();
+        let mut hasher = blake3::Hasher::new();
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        loop {
+            let read = bytes.read_at(&mut piece, at)?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&piece[..read]);
+            self.pieces.fetch_add(1, Ordering::Relaxed);
+            at += read as u64;
+            if logged.elapsed() >= PROGRESS {
+                tracing::info!("digest of {path}: {} of {} MiB", at >> 20, length >> 20);
+                logged = Instant::now();
+            }
+        }
+        if began.elapsed() >= PROGRESS {
+            tracing::info!("digest of {path}: done in {} s", began.elapsed().as_secs());
+        }
+        Ok(hasher.finalize())
+    }
+
+    /// Where the record of a file may be: beside it, or in the cache directory.
+    fn record_paths(&self, path: &Path) -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let beside = path.with_file_name(format!(".{name}{ENDING}"));
-        let cache = self.cache.iter().filter(|cache| is_cache(cache));
-        let in_cache = cache.map(|cache| {
-            cache
-                .join(FOLDER)
-                .join(format!("{}{ENDING}", Fingerprint::digest(&path)))
-        });
-        std::iter::once(beside).chain(in_cache).collect()
+        let mut places = vec![path.with_file_name(format!(".{name}{ENDING}"))];
+        if let Some(cache) = &self.cache
+            && is_cache(cache)
+        {
+            let name = format!("{}{ENDING}", Fingerprint::digest(&path));
+            places.push(cache.join(FOLDER).join(name));
+        }
+        places
     }
 }
 
 impl KnownDigest {
     fn id(&self) -> ContentId {
-        ContentId::digest(&(self.digest.as_bytes(), self.state.0))
+        ContentId::digest(&(self.digest.as_bytes(), self.state.length))
     }
 }
 
-fn state_of(identity: &FileIdentity) -> FileStamp {
-    let (seconds, nanoseconds) = identity.modified();
-    (identity.length(), seconds, nanoseconds)
+impl DigestedState {
+    fn new(identity: &FileIdentity) -> Self {
+        let (modified_seconds, modified_nanoseconds) = identity.modified();
+        Self {
+            length: identity.length(),
+            modified_seconds,
+            modified_nanoseconds,
+        }
+    }
 }
 
 /// Whether a folder is a cache directory, or may become one: nothing is written to any other.
@@ -147,22 +215,20 @@ fn is_cache(folder: &Path) -> bool {
     }
 }
 
-/// The digest in a record, if it is of the file in this state.
-fn kept(place: &Path, state: FileStamp) -> Option<blake3::Hash> {
+/// The digest in the record at a path, if it is of the file in this state.
+fn recorded(place: &Path, state: DigestedState) -> Option<blake3::Hash> {
     let mut record = options().read(true).open(place).ok().filter(is_own)?;
-    // Not while it is written, nor while the file is read: whoever does that holds the lock.
+    // Fails while another process writes the record, or reads the file for it.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
-    read(&mut record, state)
+    read_record(&mut record, state)
 }
 
-/// Opens a record for writing, making it and its folder; `None` if that is not allowed, or what is
-/// there is not believed.
-fn opened(place: &Path) -> Option<File> {
-    if place
-        .parent()
-        .is_some_and(|folder| folder.ends_with(FOLDER))
-    {
-        fs::create_dir_all(place.parent()?).ok()?;
+/// Opens a record for writing, and makes it and its folder if they do not exist; `None` if that is
+/// not allowed, or if the record that is there is not believed.
+fn open_record(place: &Path) -> Option<File> {
+    let folder = place.parent()?;
+    if folder.ends_with(FOLDER) {
+        fs::create_dir_all(folder).ok()?;
     }
     options()
         .read(true)
@@ -189,7 +255,8 @@ fn options() -> OpenOptions {
     options
 }
 
-fn read(record: &mut File, state: FileStamp) -> Option<blake3::Hash> {
+/// The digest in a record, if it is of the file in this state.
+fn read_record(record: &mut File, state: DigestedState) -> Option<blake3::Hash> {
     let mut text = String::new();
     record.rewind().ok()?;
     Read::by_ref(record)
@@ -201,49 +268,30 @@ fn read(record: &mut File, state: FileStamp) -> Option<blake3::Hash> {
     else {
         return None;
     };
-    let of = (
-        length.parse().ok()?,
-        seconds.parse().ok()?,
-        nanoseconds.parse().ok()?,
-    );
-    blake3::Hash::from_hex(digest).ok().filter(|_| of == state)
+    let recorded = DigestedState {
+        length: length.parse().ok()?,
+        modified_seconds: seconds.parse().ok()?,
+        modified_nanoseconds: nanoseconds.parse().ok()?,
+    };
+    if recorded != state {
+        return None;
+    }
+    blake3::Hash::from_hex(digest).ok()
 }
 
-/// Writes a record that the same users may read as the file.
-fn write(record: &mut File, digest: blake3::Hash, identity: &FileIdentity) -> io::Result<()> {
-    let (length, seconds, nanoseconds) = state_of(identity);
+/// Writes a record, which can be read by the users who may read the file.
+fn write_record(
+    record: &mut File,
+    digest: blake3::Hash,
+    identity: &FileIdentity,
+) -> io::Result<()> {
+    let length = identity.length();
+    let (seconds, nanoseconds) = identity.modified();
     let mode = identity.path().metadata()?.mode();
     record.set_permissions(Permissions::from_mode(mode & 0o444 | 0o600))?;
     record.set_len(0)?;
     record.rewind()?;
     record.write_all(format!("{HEAD} {digest} {length} {seconds} {nanoseconds}\n").as_bytes())
-}
-
-/// Reads the whole file; fails if it changes meanwhile.
-fn computed(bytes: &FileBytes) -> io::Result<blake3::Hash> {
-    let path = bytes.identity().path().display();
-    let length = bytes.identity().length();
-    let began = Instant::now();
-    let mut told = Instant::now();
-    let mut hasher = blake3::Hasher::new();
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    loop {
-        let read = bytes.read_at(&mut piece, at)?;
-        if read == 0 {
-            break;
-        }
-        hasher.update(&piece[..read]);
-        at += read as u64;
-        if told.elapsed() >= PROGRESS {
-            tracing::info!("digest of {path}: {} of {} MiB", at >> 20, length >> 20);
-            told = Instant::now();
-        }
-    }
-    if began.elapsed() >= PROGRESS {
-        tracing::info!("digest of {path}: done in {} s", began.elapsed().as_secs());
-    }
-    Ok(hasher.finalize())
 }
 
 #[cfg(test)]
@@ -262,6 +310,19 @@ mod tests {
         let file = OpenOptions::new().write(true).open(path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7))
             .unwrap();
+    }
+
+    #[test]
+    fn a_file_does_not_wait_for_another_one_that_does_not_answer() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        written(&path, "one", 1000);
+        let digests = Digests::new(None);
+        let stuck = digests.turn.lock();
+        let expected = id(&Digests::new(None), &path);
+        assert_eq!(id(&digests, &path), expected);
+        drop(stuck);
+        assert_eq!(id(&digests, &path), expected);
     }
 
     #[test]

@@ -61,13 +61,15 @@ impl OpenRawFiles<'_> {
     ) -> Result<(), ReadError> {
         let shape = self.dataset.grid.shape();
         let rows = stored.count[RANK - 2];
+        // In bytes: the wanted part of a row, where the first one begins, and the distance between
+        // the beginnings of adjacent rows.
         let row = stored.count[RANK - 1] * element;
         let first = linear(shape, outer).saturating_mul(element);
         let pitch = shape[RANK - 1].saturating_mul(element);
-        let together = (MAX_AT_ONCE / pitch.max(1)).clamp(1, rows);
+        let rows_at_once = (MAX_AT_ONCE / pitch.max(1)).clamp(1, rows);
         let mut span = Vec::new();
-        for start in (0..rows).step_by(together as usize) {
-            let count = together.min(rows - start);
+        for start in (0..rows).step_by(rows_at_once as usize) {
+            let count = rows_at_once.min(rows - start);
             span.resize(((count - 1) * pitch + row) as usize, 0);
             self.read(first.saturating_add(start * pitch), &mut span)?;
             for line in span.chunks(pitch.max(1) as usize) {
@@ -138,12 +140,16 @@ impl OpenRawFiles<'_> {
 }
 
 fn open(raw: &RawFile, growing: bool, place: &str) -> Result<FileBytes, ReadError> {
-    FileBytes::open_as(&raw.identity, growing).map_err(|error| match raw.identity.is_current() {
-        false => changed(place),
-        true if raw.identity.exists() => system(place, &error),
-        true => ReadError::Missing {
-            place: place.to_owned(),
-            missing: "the file".to_owned(),
-        },
+    FileBytes::open_as(&raw.identity, growing).map_err(|error| {
+        if !raw.identity.is_current() {
+            changed(place)
+        } else if raw.identity.exists() {
+            system(place, &error)
+        } else {
+            ReadError::Missing {
+                place: place.to_owned(),
+                missing: "the file".to_owned(),
+            }
+        }
     })
 }

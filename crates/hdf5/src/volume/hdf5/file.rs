@@ -32,9 +32,9 @@ pub struct StoredFile {
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
-    /// Of a growing file, the chunks that are not written again and have been used: lengths and
-    /// digests, by address.
-    pub(super) landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
+    /// Chunks of a growing file that have been used and are not written again: the length and the
+    /// digest of each, by address. If one of them differs, the file was written anew.
+    landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
     /// Dropped last: it has the file closed, and the descriptor with it.
     pub(super) handles: OnDemand,
 }
@@ -49,11 +49,16 @@ impl StoredFile {
         let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| OpenError::file(&location, e.to_string()))?;
         let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
-        let landmarks = Mutex::new(before.map(Self::outer_landmarks).unwrap_or_default());
+        let landmarks = Mutex::new(
+            before
+                .map(Self::first_and_last_landmark)
+                .unwrap_or_default(),
+        );
         let bytes = Arc::new(bytes.continuing(before.map(Self::identity)));
         let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
-        let handles = handles.map_err(|e| OpenError::file(&location, not_hdf5(&bytes, &e)))?;
+        let handles =
+            handles.map_err(|e| OpenError::file(&location, why_unreadable(&bytes, &e)))?;
         Ok(Self {
             location,
             truncation: truncation(&bytes),
@@ -68,21 +73,37 @@ impl StoredFile {
     /// last landmark are there. A file that was written anew may have chunks of the same lengths at
     /// the same addresses, but not the same data.
     pub(super) fn has_grown_to(&self, now: &FileBytes) -> bool {
-        let mut landmarks = self.outer_landmarks().into_iter();
-        now.identity().has_grown_from(self.identity())
-            && self.bytes.ensure_unchanged("").is_ok()
-            && landmarks
-                .all(|(address, (length, digest))| now.digest(address, length) == Some(digest))
+        if !now.identity().has_grown_from(self.identity())
+            || self.bytes.ensure_unchanged("").is_err()
+        {
+            return false;
+        }
+        let landmarks = self.first_and_last_landmark();
+        landmarks
+            .iter()
+            .all(|(address, (length, digest))| now.digest(*address, *length) == Some(*digest))
     }
 
-    fn outer_landmarks(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
-        let landmarks = self.landmarks.lock();
-        let outer = [landmarks.first_key_value(), landmarks.last_key_value()];
-        outer
+    fn first_and_last_landmark(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
+        let all = self.landmarks.lock();
+        let mut outer = BTreeMap::new();
+        for (address, chunk) in [all.first_key_value(), all.last_key_value()]
             .into_iter()
             .flatten()
-            .map(|(address, chunk)| (*address, *chunk))
-            .collect()
+        {
+            outer.insert(*address, *chunk);
+        }
+        outer
+    }
+
+    /// Compares a chunk that is not written again with its landmark, or makes it one. If they
+    /// differ, the file was written anew, and counts as changed from now on.
+    pub(super) fn compare_landmark(&self, address: u64, length: u32, digest: Fingerprint) {
+        let chunk = (length, digest);
+        let known = *self.landmarks.lock().entry(address).or_insert(chunk);
+        if known != chunk {
+            self.bytes.note_rewritten();
+        }
     }
 
     /// Whether it is an object in a store.
@@ -101,35 +122,43 @@ impl StoredFile {
     }
 }
 
-fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
+/// Why the library could not open a file.
+fn why_unreadable(bytes: &FileBytes, error: &hdf5::Error) -> String {
     if let Some(failure) = bytes.failure("its metadata") {
         return failure.to_string();
     }
     let read = |into: &mut [u8], at| bytes.read_at(into, at);
-    let foreign = beginning::why_foreign(&read, bytes.identity().length());
-    foreign
-        .or_else(|| beginning::is_open_elsewhere(&read).then(|| OPEN_ELSEWHERE.to_owned()))
-        .or_else(|| truncation(bytes))
-        .unwrap_or_else(|| format!("it cannot be opened as an HDF5 file ({error})"))
+    if let Some(reason) = beginning::why_foreign(&read, bytes.identity().length()) {
+        return reason;
+    }
+    if beginning::is_open_elsewhere(&read) {
+        return OPEN_ELSEWHERE.to_owned();
+    }
+    truncation(bytes).unwrap_or_else(|| format!("it cannot be opened as an HDF5 file ({error})"))
 }
 
-/// Why a file cannot be opened that is marked as being written, and not in SWMR mode.
+/// Why a file that is marked as being written, and not in SWMR mode, cannot be opened.
 const OPEN_ELSEWHERE: &str = "it is being written by a program that does not let others read meanwhile; it is served when \
     that program has closed it, or if it writes in SWMR mode. If no program writes it, the last one has crashed: remove the \
     mark with `h5clear -s`";
 
-/// The notice that a file ends before its superblock says. Nothing is missing while it grows.
+/// The notice that a file ends before the end that its superblock states. Nothing is missing from a
+/// file that grows.
 ///
 /// The library would refuse the file, but our file driver does not tell it the length
 /// ([`super::library`]).
 fn truncation(bytes: &FileBytes) -> Option<String> {
-    let length = bytes
-        .current_length()
-        .ok()
-        .filter(|_| !bytes.is_growing())?;
-    let end = beginning::stated_end(&|into, at| bytes.read_at(into, at), length)?;
-    let missing = end.checked_sub(length).filter(|missing| *missing > 0)?;
-    if beginning::is_of_family(&|into, at| bytes.read_at(into, at)) {
+    if bytes.is_growing() {
+        return None;
+    }
+    let length = bytes.current_length().ok()?;
+    let read = |into: &mut [u8], at| bytes.read_at(into, at);
+    let end = beginning::stated_end(&read, length)?;
+    if end <= length {
+        return None;
+    }
+    let missing = end - length;
+    if beginning::is_of_family(&read) {
         return Some(format!(
             "the file is the first of a family of files that HDF5's family driver wrote, {missing} bytes are in the \
              others: join them with `h5repart -family_to_single FAMILY_%d.h5 ONE.h5`"
@@ -141,25 +170,28 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
     ))
 }
 
+/// The resolved location of a file, and whether it is growing, if that is known.
+type FileKey = (Location, Option<bool>);
+
 /// The open files, and the files that must not be opened.
 #[derive(Debug)]
 pub struct Files {
     store: Store,
-    /// By resolved location, and whether the file is growing, if that is known.
-    open: Mutex<HashMap<(Location, Option<bool>), FileSlot>>,
+    open: Mutex<HashMap<FileKey, Arc<FileSlot>>>,
     /// By resolved location, with the reason.
     refused: Mutex<HashMap<Location, String>>,
-    most: usize,
-    /// If keys are to be made from the contents of files.
+    /// The maximum number of open files.
+    max_open: usize,
+    /// Makes keys from the contents of files; `None`: keys are made from paths and times.
     digests: Option<Digests>,
     last_used: Arc<LastUsed>,
-    /// While a catalogue is being opened.
-    kept: Mutex<Weak<Kept>>,
+    /// The files that stay open while a catalogue is being opened.
+    held: Mutex<Weak<HeldFiles>>,
 }
 
 /// Files that stay open as long as this exists, whether or not they are in use.
 #[derive(Debug, Default)]
-pub struct Kept(Mutex<Vec<Arc<StoredFile>>>);
+pub struct HeldFiles(Mutex<Vec<Arc<StoredFile>>>);
 
 impl Default for Files {
     fn default() -> Self {
@@ -174,26 +206,30 @@ impl Files {
             store,
             open: Mutex::default(),
             refused: Mutex::default(),
-            most: usize::MAX,
+            max_open: usize::MAX,
             digests: None,
             last_used: Arc::default(),
-            kept: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
-    /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
+    /// Saves the metadata of objects in stores, as far as it was read, for the next start of the
+    /// program.
     pub fn save_metadata(&self) {
-        let slots: Vec<FileSlot> = self.open.lock().values().cloned().collect();
-        let files = slots.iter().filter_map(|slot| slot.0.file.lock().upgrade());
-        files.for_each(|file| file.bytes.save_metadata());
+        let slots: Vec<Arc<FileSlot>> = self.open.lock().values().cloned().collect();
+        for slot in slots {
+            if let Some(file) = slot.open_file() {
+                file.bytes.save_metadata();
+            }
+        }
     }
 
     /// Adds files that must not be opened.
     pub fn refuse(&self, refused: impl IntoIterator<Item = (Location, String)>) {
-        let refused = refused
-            .into_iter()
-            .map(|(file, why)| (file.resolved().unwrap_or(file), why));
-        self.refused.lock().extend(refused);
+        for (file, reason) in refused {
+            let resolved = file.resolved().unwrap_or(file);
+            self.refused.lock().insert(resolved, reason);
+        }
     }
 
     /// Whether a file must not be opened.
@@ -204,18 +240,19 @@ impl Files {
 
     /// Keeps all files open that are opened from now on, until the result is dropped: links may
     /// lead to the same file again and again.
-    pub fn keep_open(&self) -> Arc<Kept> {
-        let mut kept = self.kept.lock();
-        kept.upgrade().unwrap_or_else(|| {
-            let new = Arc::new(Kept::default());
-            *kept = Arc::downgrade(&new);
-            new
-        })
+    pub fn keep_open(&self) -> Arc<HeldFiles> {
+        let mut held = self.held.lock();
+        if let Some(known) = held.upgrade() {
+            return known;
+        }
+        let new = Arc::new(HeldFiles::default());
+        *held = Arc::downgrade(&new);
+        new
     }
 
     /// Limits the number of files that are open at once.
-    pub fn at_most(self, most: usize) -> Self {
-        Self { most, ..self }
+    pub fn at_most(self, max_open: usize) -> Self {
+        Self { max_open, ..self }
     }
 
     /// Identifies the contents of files by their digests, so that keys do not depend on paths and
@@ -242,8 +279,8 @@ impl Files {
             }
         };
         match self.digests.as_ref().filter(|_| !bytes.is_growing()) {
-            // A store tells its version, and the address is the same everywhere. Not every store's
-            // tags tell one object from another.
+            // The identity of an object has its address, which is the same everywhere, and its
+            // version. The version alone is not enough: not every store's tags are unique.
             Some(_) if bytes.is_remote() => {
                 let version = ContentId::digest(bytes.identity());
                 Ok(bytes.containing(version))
@@ -272,17 +309,18 @@ impl Files {
     /// The notice that the end of an open file is missing, if it is; `file` is its location without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        let open = self.open.lock();
-        let slots = [None, Some(false)].map(|growing| open.get(&(file.clone(), growing)).cloned());
-        drop(open);
-        slots
-            .into_iter()
-            .flatten()
-            .find_map(|slot| slot.0.file.lock().upgrade()?.truncation.clone())
+        for growing in [None, Some(false)] {
+            let slot = self.open.lock().get(&(file.clone(), growing)).cloned();
+            let open = slot.and_then(|slot| slot.open_file());
+            if let Some(truncation) = open.and_then(|open| open.truncation.clone()) {
+                return Some(truncation);
+            }
+        }
+        None
     }
 
-    /// Opens a file, unless it is open in its current generation. It is `growing` if it may be
-    /// appended to while it is open; `None`: if it is marked so.
+    /// Opens a file, unless it is open in its current generation. A `growing` file may be appended
+    /// to while it is open; with `None`, a file is growing if it is marked as being written.
     pub fn open(
         &self,
         file: &Location,
@@ -299,9 +337,9 @@ impl Files {
         let files: HashSet<&Location> = files.into_iter().collect();
         self.refused.lock().retain(|file, _| !files.contains(file));
         self.open.lock().retain(|(file, _), slot| {
-            slot.0
-                .is_forgotten
-                .fetch_or(files.contains(file), Ordering::Relaxed);
+            if files.contains(file) {
+                slot.is_forgotten.store(true, Ordering::Relaxed);
+            }
             slot.is_in_use()
         });
     }
@@ -316,65 +354,67 @@ impl Files {
             return Err(OpenError::file(&resolved, problem));
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
-        drop(library_lock::lock().map_err(OpenError::Unresponsive)?);
+        library_lock::ensure_available().map_err(OpenError::Unresponsive)?;
         let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the
         // meantime.
-        let mut file = slot.0.file.lock();
+        let mut file = slot.file.lock();
         let before = file.upgrade();
-        let is_forgotten = slot.0.is_forgotten.swap(false, Ordering::Relaxed);
-        if let Some(same) = before
-            .as_ref()
-            .filter(|file| !is_forgotten && file.identity().is_current())
+        let is_forgotten = slot.is_forgotten.swap(false, Ordering::Relaxed);
+        if let Some(before) = &before
+            && !is_forgotten
+            && before.identity().is_current()
         {
-            return Ok(Arc::clone(same));
+            return Ok(Arc::clone(before));
         }
         let opened = StoredFile::open(resolved, growing, before.as_deref(), self);
-        // A file that could not be opened meanwhile has not only grown.
+        // After a failure, the file is not taken for one that has only grown.
         let opened = Arc::new(opened.inspect_err(|_| *file = Weak::new())?);
         *file = Arc::downgrade(&opened);
-        if let Some(kept) = self.kept.lock().upgrade() {
-            kept.0.lock().push(Arc::clone(&opened));
+        if let Some(held) = self.held.lock().upgrade() {
+            held.0.lock().push(Arc::clone(&opened));
         }
         Ok(opened)
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
-    fn slot(&self, key: (Location, Option<bool>)) -> Result<FileSlot, OpenError> {
+    fn slot(&self, key: FileKey) -> Result<Arc<FileSlot>, OpenError> {
         let mut open = self.open.lock();
         if let Some(slot) = open.get(&key) {
-            return Ok(slot.clone());
+            return Ok(Arc::clone(slot));
         }
-        if open.len() >= self.most {
+        if open.len() >= self.max_open {
             open.retain(|_, slot| slot.is_in_use());
         }
-        if open.len() >= self.most {
-            let most = self.most;
+        if open.len() >= self.max_open {
             let problem = format!(
-                "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
-                 serve fewer files"
+                "{} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
+                 serve fewer files",
+                self.max_open
             );
             return Err(OpenError::file(&key.0, problem));
         }
-        Ok(open.entry(key).or_default().clone())
+        Ok(Arc::clone(open.entry(key).or_default()))
     }
 }
 
 /// One file of [`Files`], as long as anything uses it.
-#[derive(Debug, Clone, Default)]
-struct FileSlot(Arc<InSlot>);
-
 #[derive(Debug, Default)]
-struct InSlot {
+struct FileSlot {
     file: Mutex<Weak<StoredFile>>,
     /// Whether the file is to be opened again when it is next needed.
     is_forgotten: AtomicBool,
 }
 
 impl FileSlot {
+    /// The file, if it is open. Waits while it is being opened.
+    fn open_file(&self) -> Option<Arc<StoredFile>> {
+        self.file.lock().upgrade()
+    }
+
     /// Whether the file is being opened, or open.
-    fn is_in_use(&self) -> bool {
-        Arc::strong_count(&self.0) > 1 || self.0.file.lock().strong_count() > 0
+    fn is_in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || self.file.lock().strong_count() > 0
     }
 }

@@ -30,8 +30,10 @@ mod zstd;
 
 use std::borrow::Cow;
 
-pub(super) use self::decoder::Broken;
-pub(in crate::volume::hdf5::filters) use self::decoder::{Bytes, Cause, Decoder, compressed};
+pub(super) use self::decoder::FilterError;
+pub(in crate::volume::hdf5::filters) use self::decoder::{
+    Bytes, Decoder, FilterErrorKind, compressed,
+};
 use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
 
@@ -39,10 +41,10 @@ use crate::volume::ReadError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error("the {filter} data of a chunk cannot be decoded: {problem}; the file may be damaged")]
-    Broken {
+    Filter {
         filter: &'static str,
         /// The fault; "it" refers to the data.
-        problem: Broken,
+        problem: FilterError,
     },
     /// The decoded size is not the size of a chunk.
     #[error("a chunk decodes to {found} bytes; {expected} are expected")]
@@ -52,25 +54,28 @@ pub(super) enum DecodeError {
 impl DecodeError {
     /// Whether a filter is missing, which reading the bytes again does not mend.
     pub(super) fn is_unsupported(&self) -> bool {
-        matches!(self, DecodeError::Broken { problem, .. } if problem.cause == Cause::Unsupported)
+        match self {
+            DecodeError::Filter { problem, .. } => problem.kind == FilterErrorKind::Unsupported,
+            DecodeError::Length { .. } => false,
+        }
     }
 
     /// The error of reading a chunk. `place` is the file and the dataset.
     pub(super) fn at(self, place: String, chunk: &str) -> ReadError {
         let text = format!("chunk {chunk}: {self}");
-        let DecodeError::Broken { problem, .. } = self else {
+        let DecodeError::Filter { problem, .. } = self else {
             return ReadError::damaged(place, text);
         };
-        match problem.cause {
-            Cause::Corrupt => ReadError::Corrupt {
+        match problem.kind {
+            FilterErrorKind::Corrupt => ReadError::Corrupt {
                 place,
                 problem: text,
             },
-            Cause::Unsupported => ReadError::MissingFilter {
+            FilterErrorKind::Unsupported => ReadError::MissingFilter {
                 place,
                 filter: problem.to_string(),
             },
-            Cause::Malformed => ReadError::damaged(place, text),
+            FilterErrorKind::Malformed => ReadError::damaged(place, text),
         }
     }
 }
@@ -122,15 +127,15 @@ const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> SupportedFil
     }
 }
 
-/// The least number of a filter that is not the library's own.
-const FOREIGN: i32 = 256;
+/// The smallest number of a filter that is not the library's own.
+const FIRST_FOREIGN: i32 = 256;
 
 /// Registers the filters with the library, except the library's own, so that it can decode what it
 /// reads itself.
 pub(super) fn register() -> hdf5::Result<()> {
     FILTERS
         .iter()
-        .filter(|filter| filter.id >= FOREIGN)
+        .filter(|filter| filter.id >= FIRST_FOREIGN)
         .try_for_each(|filter| (filter.register)())
 }
 
@@ -140,9 +145,9 @@ struct NumberedFilter<const ID: i32>;
 impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
     const ID: i32 = ID;
 
-    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is
-    /// stored, is decoded. At most 1 GiB: decoders allocate what they may fill, and the process
-    /// ends if it cannot have that.
+    /// The library does not say how long a decoded chunk is. The limit is 16 times its stored
+    /// length, but at least 64 MiB and at most 1 GiB: decoders allocate as much as the limit, and
+    /// the process ends if an allocation fails.
     fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
         let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
         let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
@@ -153,8 +158,8 @@ impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
 const DEFLATE: i32 = 1;
 const BLOSC2: i32 = 32026;
 
-/// Names for messages: of filters that are not decoded here, and one that users know by another
-/// name.
+/// Names for messages: of filters that are not decoded here, and of deflate, which users know as
+/// gzip.
 const NAMES: &[(i32, &str)] = &[
     (DEFLATE, "deflate (gzip)"),
     (32013, "zfp"),
@@ -173,10 +178,10 @@ fn boxed(decoder: impl Decoder + 'static) -> Option<Box<dyn Decoder>> {
 
 /// The decoder of a compressor that needs no parameters.
 #[derive(Debug)]
-struct PlainCompressor(fn(&[u8], usize) -> Result<Vec<u8>, Broken>);
+struct PlainCompressor(fn(&[u8], usize) -> Result<Vec<u8>, FilterError>);
 
 impl Decoder for PlainCompressor {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         self.0(bytes, limit)
     }
 }
@@ -186,8 +191,8 @@ impl Decoder for PlainCompressor {
 struct Undecodable(String);
 
 impl Decoder for Undecodable {
-    fn decode(&self, _bytes: &[u8], _limit: usize) -> Result<Vec<u8>, Broken> {
-        Err(Broken::unsupported(self.0.clone()))
+    fn decode(&self, _bytes: &[u8], _limit: usize) -> Result<Vec<u8>, FilterError> {
+        Err(FilterError::unsupported(self.0.clone()))
     }
 }
 
@@ -196,7 +201,7 @@ impl Decoder for Undecodable {
 struct Rounded;
 
 impl Decoder for Rounded {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         self.decode_first(Cow::Borrowed(bytes), limit, limit)
             .map(Cow::into_owned)
     }
@@ -206,7 +211,7 @@ impl Decoder for Rounded {
         bytes: Bytes<'a>,
         limit: usize,
         _needed: usize,
-    ) -> Result<Bytes<'a>, Broken> {
+    ) -> Result<Bytes<'a>, FilterError> {
         if bytes.len() > limit {
             Err("it is longer than a chunk".into())
         } else {
@@ -253,10 +258,10 @@ pub fn decode_chunk(
 
 /// The filters of a dataset in the order in which they were applied.
 #[derive(Debug)]
-pub(super) struct Pipeline(Vec<Stage>);
+pub(super) struct Pipeline(Vec<FilterStage>);
 
 #[derive(Debug)]
-struct Stage {
+struct FilterStage {
     /// The filter's registered number.
     id: i32,
     name: &'static str,
@@ -264,11 +269,11 @@ struct Stage {
     decoder: Box<dyn Decoder>,
 }
 
-impl Stage {
+impl FilterStage {
     fn new(spec: &FilterSpec) -> Self {
         let filter = FILTERS.iter().find(|filter| filter.id == spec.id);
         let decoder = filter.and_then(|filter| (filter.parse)(&spec.values));
-        Stage {
+        FilterStage {
             id: spec.id,
             name: filter.map_or("unknown", |filter| filter.name),
             is_decoded: decoder.is_some(),
@@ -284,7 +289,7 @@ impl Stage {
         needed: usize,
     ) -> Result<Bytes<'a>, DecodeError> {
         let decoded = self.decoder.decode_first(bytes, limit, needed);
-        decoded.map_err(|problem| DecodeError::Broken {
+        decoded.map_err(|problem| DecodeError::Filter {
             filter: self.name,
             problem,
         })
@@ -294,7 +299,7 @@ impl Stage {
 impl Pipeline {
     /// Parses the filters of a dataset.
     pub(super) fn new(filters: &[FilterSpec]) -> Self {
-        Pipeline(filters.iter().map(Stage::new).collect())
+        Pipeline(filters.iter().map(FilterStage::new).collect())
     }
 
     /// Whether all filters and their parameters are supported here.
@@ -302,8 +307,8 @@ impl Pipeline {
         self.0.iter().all(|stage| stage.is_decoded)
     }
 
-    /// Whether only a stored chunk shows that it can be decoded: it may have skipped a missing
-    /// filter, and the bytes of blosc2 name its codec.
+    /// Whether only a stored chunk shows that chunks can be decoded: it may have skipped a missing
+    /// filter, and the codec of blosc2 is named in its bytes.
     pub(super) fn needs_probe(&self) -> bool {
         !self.is_complete() || self.0.iter().any(|stage| stage.id == BLOSC2)
     }
@@ -322,10 +327,12 @@ impl Pipeline {
 
     /// The filters that a chunk went through. A set bit in `mask` means that the filter at that
     /// position was skipped.
-    fn applied(&self, mask: u32) -> impl Iterator<Item = &Stage> {
+    fn applied(&self, mask: u32) -> impl Iterator<Item = &FilterStage> {
         let stages = (0..).zip(&self.0);
-        let applied = stages.filter(move |(at, _)| mask.checked_shr(*at).unwrap_or(0) & 1 == 0);
-        applied.map(|(_, stage)| stage)
+        stages.filter_map(move |(position, stage)| {
+            let is_skipped = mask.checked_shr(position).unwrap_or(0) & 1 == 1;
+            (!is_skipped).then_some(stage)
+        })
     }
 
     /// Fails if a chunk with this mask went through a filter that is not decoded here.
@@ -349,27 +356,28 @@ impl Pipeline {
         size: usize,
         wanted: usize,
     ) -> Result<Vec<u8>, DecodeError> {
-        let mut used = Vec::with_capacity(self.0.len());
+        let wanted = wanted.min(size);
+        // The applied filters, each with the maximum and the needed length of its decoded bytes.
+        let mut applied = Vec::with_capacity(self.0.len());
         let mut limit = size;
-        let mut needed = wanted.min(size);
+        let mut needed = wanted;
         for stage in self.applied(mask) {
-            used.push((stage, limit, needed));
+            applied.push((stage, limit, needed));
             needed = stage.decoder.needed_for(needed, size);
             limit = stage.decoder.bound(limit, size);
         }
-        // Only a filter stops early: bytes that none was applied to must all be there.
-        let enough = if used.is_empty() { size } else { wanted };
+        // Only filters decode a prefix: without any, all bytes must be there.
+        let least = if applied.is_empty() { size } else { wanted };
         let mut bytes = Cow::Borrowed(stored);
-        for (stage, limit, needed) in used.into_iter().rev() {
+        for (stage, limit, needed) in applied.into_iter().rev() {
             bytes = stage.decode(bytes, limit, needed)?;
         }
-        if bytes.len() == size || (enough..size).contains(&bytes.len()) {
-            Ok(bytes.into_owned())
-        } else {
-            Err(DecodeError::Length {
+        if !(least..=size).contains(&bytes.len()) {
+            return Err(DecodeError::Length {
                 found: bytes.len(),
                 expected: size,
-            })
+            });
         }
+        Ok(bytes.into_owned())
     }
 }

@@ -11,7 +11,7 @@ pub(super) const RANK: usize = 5;
 pub(super) type Position = [u64; RANK];
 
 /// Pads to [`RANK`] axes: the last axes are `given`, the axes before them are `before`.
-pub(super) fn padded(given: &[u64], before: u64) -> Position {
+pub(super) fn padded<T: Copy>(given: &[T], before: T) -> [T; RANK] {
     let mut all = [before; RANK];
     for (place, value) in all.iter_mut().rev().zip(given.iter().rev()) {
         *place = *value;
@@ -24,6 +24,18 @@ pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
     shape.iter().zip(position).fold(0, |index, (extent, at)| {
         index.saturating_mul(*extent).saturating_add(*at)
     })
+}
+
+/// The position with this index in a dense array of this shape, the opposite of [`linear`].
+fn unravelled(shape: &Position, index: u64) -> Position {
+    let mut rest = index;
+    let mut position = [0; RANK];
+    for axis in (0..RANK).rev() {
+        let extent = shape[axis].max(1);
+        position[axis] = rest % extent;
+        rest /= extent;
+    }
+    position
 }
 
 /// A non-empty box of a dataset, in stored axis order.
@@ -47,11 +59,11 @@ impl StoredBox {
 pub(super) struct Stripes {
     /// The first position of the first block.
     pub start: u64,
-    /// The distance between the first positions of blocks that follow each other.
+    /// The distance between the first positions of adjacent blocks.
     pub stride: u64,
-    /// The number of blocks; the greatest number stands for no limit, as for the length of a block.
+    /// The number of blocks; `u64::MAX` if unlimited.
     pub count: u64,
-    /// The length of a block.
+    /// The length of a block; `u64::MAX` if unlimited.
     pub block: u64,
 }
 
@@ -64,38 +76,47 @@ impl Stripes {
         block: u64::MAX,
     };
 
-    /// The blocks within a range, clipped to it: the first position and the length of each, of at
-    /// most the first `most`.
-    pub fn within(&self, first: u64, length: u64, most: usize) -> Vec<(u64, u64)> {
-        let Self { start, count, .. } = *self;
+    /// The same positions, as one block if there are no gaps between the blocks.
+    fn joined(self) -> Self {
         let stride = self.stride.max(1);
-        // Blocks without gaps between them are one.
-        let (count, block) = match self.block >= stride {
-            true => (
-                count.min(1),
-                stride
-                    .saturating_mul(count.saturating_sub(1))
-                    .saturating_add(self.block),
-            ),
-            false => (count, self.block),
-        };
+        if self.block < stride {
+            return Self { stride, ..self };
+        }
+        let last = stride.saturating_mul(self.count.saturating_sub(1));
+        Self {
+            stride,
+            count: self.count.min(1),
+            block: last.saturating_add(self.block),
+            ..self
+        }
+    }
+
+    /// The blocks within the range of `length` positions from `first`, clipped to it: the first
+    /// position and the length of each. At most the first `most` blocks.
+    pub fn within(&self, first: u64, length: u64, most: usize) -> Vec<(u64, u64)> {
+        let Self {
+            start,
+            stride,
+            count,
+            block,
+        } = self.joined();
         let end = first.saturating_add(length);
-        let before = first
-            .saturating_sub(start.saturating_add(block).saturating_sub(1))
-            .div_ceil(stride);
-        let begins =
-            (before..count).map(|number| start.saturating_add(number.saturating_mul(stride)));
-        let clipped = begins.take_while(|begin| *begin < end).map(|begin| {
-            let from = begin.max(first);
-            (
-                from,
-                begin.saturating_add(block).min(end).saturating_sub(from),
-            )
-        });
-        clipped
-            .filter(|(_, length)| *length > 0)
-            .take(most)
-            .collect()
+        // The blocks that end before the range.
+        let last_of_first_block = start.saturating_add(block).saturating_sub(1);
+        let skipped = first.saturating_sub(last_of_first_block).div_ceil(stride);
+        let mut blocks = Vec::new();
+        for number in skipped..count {
+            let begin = start.saturating_add(number.saturating_mul(stride));
+            if begin >= end || blocks.len() == most {
+                break;
+            }
+            let clipped_begin = begin.max(first);
+            let clipped_end = begin.saturating_add(block).min(end);
+            if clipped_begin < clipped_end {
+                blocks.push((clipped_begin, clipped_end - clipped_begin));
+            }
+        }
+        blocks
     }
 }
 
@@ -168,15 +189,7 @@ impl Grid {
 
     /// The chunk with this number, which must be less than [`Grid::chunks`].
     pub fn numbered(&self, number: u64) -> Position {
-        let counts = self.counts();
-        let mut rest = number;
-        let mut at = [0; RANK];
-        for axis in (0..RANK).rev() {
-            let count = counts[axis].max(1);
-            at[axis] = rest % count;
-            rest /= count;
-        }
-        at
+        unravelled(&self.counts(), number)
     }
 
     /// The chunk that contains this voxel; it may lie outside the dataset.
@@ -195,7 +208,7 @@ impl Grid {
         std::array::from_fn(|axis| at[axis] * self.chunk[axis])
     }
 
-    /// The extents of a chunk without what lies beyond the dataset.
+    /// The extents of a chunk, cut at the end of the dataset.
     pub fn extents(&self, at: &Position) -> Position {
         let origin = self.origin(at);
         std::array::from_fn(|axis| (self.shape[axis] - origin[axis]).min(self.chunk[axis]))
@@ -217,14 +230,9 @@ impl Grid {
         let first = self.containing(&stored.start);
         let last = self.containing(&stored.last());
         let counts: Position = std::array::from_fn(|axis| last[axis] - first[axis] + 1);
-        (0..counts.iter().product()).map(move |number: u64| {
-            let mut at = first;
-            let mut rest = number;
-            for axis in (0..RANK).rev() {
-                at[axis] += rest % counts[axis];
-                rest /= counts[axis];
-            }
-            at
+        (0..counts.iter().product()).map(move |number| {
+            let offset = unravelled(&counts, number);
+            std::array::from_fn(|axis| first[axis] + offset[axis])
         })
     }
 

@@ -1,9 +1,9 @@
-//! Identifies a file or an object in its current state, to detect that it was replaced or modified;
-//! and what it contributes to keys.
+//! Identifies a file or an object in its current state, to detect that it was replaced or modified,
+//! and to make keys.
 //!
-//! Whether a file has changed is told by its path and state. Keys of tiles are made from the same,
-//! or from the file's contents if they have been identified ([`ContentId`]): then copies of a file
-//! have the same keys.
+//! A file has changed if its path leads to another state. Keys of tiles are made from path and
+//! state, or from the file's contents if they have been identified ([`ContentId`]): then copies of
+//! a file have the same keys.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -24,10 +24,9 @@ use crate::store::{Location, Object, Store, Version};
 pub struct ContentId(Fingerprint);
 
 impl ContentId {
-    /// From a digest of all bytes, or from what a server says of an object, such as its ETag and
-    /// length.
-    pub fn digest(telling: &impl Hash) -> Self {
-        Self(Fingerprint::digest(telling))
+    /// From a digest of all bytes, or from properties of an object such as its ETag and length.
+    pub fn digest(source: &impl Hash) -> Self {
+        Self(Fingerprint::digest(source))
     }
 }
 
@@ -53,8 +52,8 @@ impl<'a> KeyOf<'a> {
 }
 
 impl Hash for KeyOf<'_> {
-    /// If contents are identified, only the contents count, and the names of missing files: further
-    /// identities then belong to symbolic links that lead to the files.
+    /// If contents are identified, only the contents count, and the names of missing files. All
+    /// other identities are then of symbolic links that lead to the files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
         // Public data has the same keys as in earlier versions.
@@ -80,8 +79,8 @@ impl Hash for KeyOf<'_> {
 pub struct FileIdentity {
     location: Location,
     state: Presence,
-    /// If it was opened as a file that is being written, which may grow while it is open: the same
-    /// in all states of the file in which it has only grown.
+    /// Identifies a file that may grow while it is open: the same in all states between which it
+    /// has only grown. `None` for all other files.
     growth: Option<Fingerprint>,
     /// `None`: unknown, or keys are not made from it.
     content: Option<ContentId>,
@@ -104,15 +103,21 @@ struct FileState {
 }
 
 impl FileIdentity {
-    /// The device and inode of a file; its length in bytes, and when it was modified, in
-    /// milliseconds since 1970. `None` for objects in stores, and if it is missing.
-    pub fn length_and_time(&self) -> Option<((u64, u64), (u64, i64))> {
-        let Presence::File(file) = self.state else {
-            return None;
-        };
-        let seconds = file.modified_seconds.saturating_mul(1000);
-        let modified = seconds.saturating_add(file.modified_nanoseconds / 1_000_000);
-        Some(((file.device, file.inode), (file.length, modified)))
+    /// The device and the inode of a file; `None` for objects in stores, and if it is missing.
+    pub fn device_and_inode(&self) -> Option<(u64, u64)> {
+        match &self.state {
+            Presence::File(file) => Some((file.device, file.inode)),
+            Presence::Missing | Presence::Object(_) => None,
+        }
+    }
+
+    /// When a file was modified, in milliseconds since 1970; 0 for objects in stores, and if it is
+    /// missing.
+    pub fn modified_milliseconds(&self) -> i64 {
+        let (seconds, nanoseconds) = self.modified();
+        seconds
+            .saturating_mul(1000)
+            .saturating_add(nanoseconds / 1_000_000)
     }
 
     /// The file (of any type) or object at a location in its current state; symbolic links are
@@ -134,7 +139,7 @@ impl FileIdentity {
         Ok(Self::new(&resolved, &metadata))
     }
 
-    /// From known metadata; `path` contains no symbolic links.
+    /// The file at a path with this metadata.
     pub(super) fn new(path: &Path, metadata: &std::fs::Metadata) -> Self {
         Self::in_state(
             path.into(),
@@ -144,11 +149,11 @@ impl FileIdentity {
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link
     /// is redirected.
-    pub(super) fn unopened(path: &Path) -> Self {
-        let state = path.metadata().map_or(Presence::Missing, |metadata| {
-            Presence::File(FileState::from_metadata(&metadata))
-        });
-        Self::in_state(path.into(), state)
+    pub(super) fn of_unresolved(path: &Path) -> Self {
+        match path.metadata() {
+            Ok(metadata) => Self::new(path, &metadata),
+            Err(_) => Self::missing(path),
+        }
     }
 
     /// A file that does not exist.
@@ -187,7 +192,8 @@ impl FileIdentity {
         self.growth
     }
 
-    /// This identity, of a file that has only grown since `before`, if that is known.
+    /// This identity; `before` is that of an earlier state since which the file has only grown, if
+    /// one is known.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         Self {
             growth: before.map_or(self.growth, |before| before.growth),
@@ -212,12 +218,12 @@ impl FileIdentity {
         }
     }
 
-    /// Where it is, with symbolic links resolved unless made by `at`.
+    /// Where it is. Symbolic links are resolved, except by [`FileIdentity::of_unresolved`].
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// The path, or the public address in its place.
+    /// The path of a file, or the public address of an object.
     pub fn path(&self) -> &Path {
         self.location.as_path()
     }
@@ -274,12 +280,14 @@ impl FileIdentity {
     /// Whether it is a growing file in whose place is another one, or a shorter one. Queries the
     /// file system.
     pub fn was_rewritten(&self) -> bool {
+        if !self.is_growing() {
+            return false;
+        }
         let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
-        self.is_growing()
-            && !self
-                .path()
-                .metadata()
-                .is_ok_and(|metadata| self.is_of_grown(&metadata))
+        match self.path().metadata() {
+            Ok(metadata) => !self.is_of_grown(&metadata),
+            Err(_) => true,
+        }
     }
 
     /// Whether this metadata is that of the unchanged file.
@@ -305,6 +313,7 @@ impl FileIdentity {
 }
 
 impl FileState {
+    /// Whether `now` is a state of the same file, unchanged or grown.
     fn grows_to(&self, now: &Self) -> bool {
         (self.device, self.inode) == (now.device, now.inode) && self.length <= now.length
     }
@@ -330,10 +339,13 @@ impl Hash for FileIdentity {
         self.location.hash(hasher);
         match &self.state {
             Presence::Missing => None::<()>.hash(hasher),
-            Presence::File(state) => {
-                let times = (state.modified_seconds, state.modified_nanoseconds);
-                Some((state.inode, state.length, times.0, times.1)).hash(hasher);
-            }
+            Presence::File(FileState {
+                device: _,
+                inode,
+                length,
+                modified_seconds,
+                modified_nanoseconds,
+            }) => Some((inode, length, modified_seconds, modified_nanoseconds)).hash(hasher),
             Presence::Object(object) => object.version().hash(hasher),
         }
     }

@@ -80,10 +80,14 @@ impl ChunkIndex {
     pub fn furthest(&self) -> Option<&Position> {
         let entries = self.entries.get()?;
         Some(self.furthest.get_or_init(|| {
-            let places = entries.iter().map(|entry| self.grid.numbered(entry.number));
-            places.fold([0; RANK], |most, at| {
-                std::array::from_fn(|axis| most[axis].max(at[axis]))
-            })
+            let mut furthest = [0; RANK];
+            for entry in entries {
+                let at = self.grid.numbered(entry.number);
+                for axis in 0..RANK {
+                    furthest[axis] = furthest[axis].max(at[axis]);
+                }
+            }
+            furthest
         }))
     }
 
@@ -94,7 +98,7 @@ impl ChunkIndex {
         }
         let _filling = self.filling.lock();
         if self.entries.get().is_none() {
-            let entries = self.taken(until)?;
+            let entries = self.read(until)?;
             self.file.bytes.save_metadata();
             return Ok(self.entries.get_or_init(|| entries));
         }
@@ -102,17 +106,16 @@ impl ChunkIndex {
     }
 
     /// Reads the index.
-    fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
+    fn read(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
         let opened = {
             let _library = library_lock::lock().map_err(ReadError::from)?;
             self.file.handles.dataset(&self.object)
         };
         let handle = &opened.map_err(unreadable)?;
-        let direct = if self.file.bytes.is_remote() {
-            self.read_directly(handle, until)?
-        } else {
-            None
-        };
+        let mut direct = None;
+        if self.file.bytes.is_remote() {
+            direct = self.read_directly(handle, until)?;
+        }
         let mut entries = match direct {
             Some(entries) => entries,
             None => self.read_through_library(handle, until)?,
@@ -146,10 +149,9 @@ impl ChunkIndex {
             read_many: &|ranges| bytes.read_many(ranges, &place),
         };
         match self.tree(handle, &metadata) {
-            Ok(tree) => tree
-                .map(|tree| btree::entries(&metadata, &tree, &self.grid, until))
-                .transpose(),
-            // The library has read this header, so it may be one that only we do not know.
+            Ok(Some(tree)) => btree::entries(&metadata, &tree, &self.grid, until).map(Some),
+            Ok(None) => Ok(None),
+            // The library has read this header, so it may be in a form that only we do not know.
             Err(IndexError::Wrong(problem)) => {
                 tracing::warn!(
                     "{place}: the index of its chunks is read through the HDF5 library: {problem}"

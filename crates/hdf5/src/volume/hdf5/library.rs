@@ -44,9 +44,9 @@ use self::handle::{Id, c_name, native};
 use super::admission::Admission;
 use crate::volume::VoxelType;
 
-/// How often an SWMR reader reads metadata whose checksum is wrong, because it may be being
+/// How often an SWMR reader reads metadata whose checksum is wrong: the metadata may be being
 /// written. The library waits for one nanosecond after the first attempt, and twice as long after
-/// each further one: 0.27 seconds in total. Its default of 100 attempts would block every other
+/// each further attempt: 0.27 seconds in total. Its default of 100 attempts would block every other
 /// reader for longer than a lifetime.
 const SWMR_ATTEMPTS: c_uint = 28;
 
@@ -75,9 +75,10 @@ pub(super) fn open_file(admission: &Admission) -> Result<File> {
     })
 }
 
-/// The environment variable with the search path for raw files, and the value for the folder of the
-/// HDF5 file.
-const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
+/// The environment variable with the search path for raw files.
+const RAW_FILE_PREFIX: &str = "HDF5_EXTFILE_PREFIX";
+/// Its value for the folder of the HDF5 file.
+const BESIDE_THE_FILE: &str = "${ORIGIN}";
 
 /// Makes the library look for raw files in the folder of the HDF5 file that refers to them, and
 /// removes the environment's search paths for virtual sources and external links.
@@ -92,7 +93,7 @@ const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
 pub unsafe fn look_beside_files() {
     // SAFETY: the caller guarantees that no other thread reads the environment.
     unsafe {
-        std::env::set_var(RAW_FILES.0, RAW_FILES.1);
+        std::env::set_var(RAW_FILE_PREFIX, BESIDE_THE_FILE);
         std::env::remove_var("HDF5_VDS_PREFIX");
         std::env::remove_var("HDF5_EXT_PREFIX");
     }
@@ -100,7 +101,7 @@ pub unsafe fn look_beside_files() {
 
 /// Whether [`look_beside_files`] was called.
 pub(super) fn looks_beside_files() -> bool {
-    std::env::var(RAW_FILES.0).is_ok_and(|value| value == RAW_FILES.1)
+    std::env::var(RAW_FILE_PREFIX).is_ok_and(|value| value == BESIDE_THE_FILE)
 }
 
 /// Opens the dataset that the hard link `name` points to. The library's chunk cache is disabled,
@@ -148,27 +149,33 @@ pub(super) fn read_box(
     let axes = dataset.ndim().min(start.len()).min(count.len());
     let (start, first) = start.split_at(axes);
     let (count, wanted) = count.split_at(axes);
-    // The places of the wanted numbers in an element.
-    let mut picked = vec![0];
-    for ((extent, first), wanted) in stored.extents.iter().zip(first).zip(wanted) {
-        let wanted = *first..first + wanted;
-        picked = picked
-            .into_iter()
-            .flat_map(|at| wanted.clone().map(move |place| at * extent + place))
-            .collect();
-    }
+    let wanted = wanted_numbers(&stored.extents, first, wanted);
     let width = memory.size() / stored.extents.iter().product::<u64>().max(1) as usize;
     let mut whole = vec![0; count.iter().product::<u64>() as usize * memory.size()];
     read_as(dataset, &memory, start, count, &mut whole)?;
-    let numbers = whole.chunks_exact(memory.size()).flat_map(|element| {
-        picked
-            .iter()
-            .filter_map(|at| element.get(*at as usize * width..)?.get(..width))
-    });
-    for (number, to) in numbers.zip(into.chunks_exact_mut(width)) {
-        to.copy_from_slice(number);
+    let mut places = into.chunks_exact_mut(width);
+    for element in whole.chunks_exact(memory.size()) {
+        for (number, place) in wanted.iter().zip(&mut places) {
+            place.copy_from_slice(&element[number * width..][..width]);
+        }
     }
     Ok(())
+}
+
+/// The indexes of the wanted numbers among the numbers of an element, which have these extents: a
+/// box of `count` numbers that begins at `first`.
+fn wanted_numbers(extents: &[u64], first: &[u64], count: &[u64]) -> Vec<usize> {
+    let mut wanted = vec![0];
+    for ((extent, first), count) in extents.iter().zip(first).zip(count) {
+        let mut next = Vec::new();
+        for index in wanted {
+            for place in *first..first + count {
+                next.push(index * *extent as usize + place as usize);
+            }
+        }
+        wanted = next;
+    }
+    wanted
 }
 
 /// Like [`read_box`], as elements of any type that contains no pointers.
@@ -225,14 +232,22 @@ unsafe fn read_into(
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
-            let box_of = Id::new(s::H5Screate_simple(
+            let memory_space = Id::new(s::H5Screate_simple(
                 count.len() as i32,
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
             let id = dataset.id();
             let space = space.id();
-            hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
+            hdf5::h5check(H5Dread(
+                id,
+                memory.id(),
+                memory_space.0,
+                space,
+                transfer,
+                into,
+            ))
+            .map(|_| ())
         }
     })
 }

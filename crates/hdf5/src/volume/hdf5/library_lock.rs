@@ -22,6 +22,12 @@ pub(super) fn lock() -> Result<impl Sized, Unresponsive> {
     }
 }
 
+/// Waits until the library's lock is free. Fails if it is held by a thread that reads a stuck file.
+/// Called before work that takes the lock in many steps, each without a limit.
+pub(super) fn ensure_available() -> Result<(), Unresponsive> {
+    lock().map(drop)
+}
+
 /// Proof that this thread holds the library's lock.
 pub(super) struct LibraryHeld(PhantomData<*const ()>);
 

@@ -3,11 +3,13 @@
 //! A file can refer to other files: by external links, as raw files, and as sources of virtual
 //! datasets. The target, with symbolic links resolved, must lie below the folder of the referring
 //! file; otherwise an untrusted volume could expose any file that the server can read.
-//! `allow_external` disables this check. The library itself follows only hard links, except in the
-//! sources of virtual datasets, which it opens by name, also where the name leads through further
-//! links. Therefore sources are audited before the dataset is read, sources that cannot be audited
-//! are refused, and our file driver opens only audited files ([`super::admission`]). A source that
-//! does not exist has the fill value.
+//! `allow_external` disables this check.
+//!
+//! The library itself follows only hard links, with one exception: it opens the sources of virtual
+//! datasets by name, also where the name leads through further links. Therefore sources are audited
+//! before the dataset is read, sources that cannot be audited are refused, and our file driver
+//! opens only audited files ([`super::admission`]). A source that does not exist has the fill
+//! value.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -66,12 +68,12 @@ pub(super) struct PathEnd {
     passed: Vec<FileIdentity>,
 }
 
-/// Said of what cannot be opened in a file that is being written.
-const NO_READERS: &str = ". While a file is being written in SWMR mode, the HDF5 library may not open contiguous datasets whose \
+/// Added to the error if an object cannot be opened in a file that is being written.
+const UNREADABLE_WHILE_WRITTEN: &str = ". While a file is being written in SWMR mode, the HDF5 library may not open contiguous datasets whose \
     first voxels were written after that began (HDF5 issue 5251): store it in chunks, write it before, or wait until the writer has \
     closed the file";
 
-/// Which files an external link may lead to, and what else is done with them.
+/// Which files an external link may lead to.
 enum ExternalLinks<'a> {
     /// To files that the policy allows.
     Allowed,
@@ -101,14 +103,14 @@ pub(super) struct Audited {
     pub raw: Vec<RawFile>,
     /// The files that it refers to and that do not exist.
     pub missing: MissingFiles,
-    /// The parts of it that sources hold which do not exist, each by axis.
+    /// The parts of it whose sources do not exist, each by axis.
     pub gaps: Vec<Vec<Stripes>>,
 }
 
 /// The files that a dataset refers to and that do not exist, each named once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MissingFiles {
-    /// Raw files: reading what they hold is an error.
+    /// Raw files: reading voxels from them is an error.
     pub raw: BTreeSet<PathBuf>,
     /// The sources of virtual datasets, or what is missing on the way to them: their voxels are
     /// missing.
@@ -118,7 +120,7 @@ pub struct MissingFiles {
 /// The state of an audit.
 #[derive(Default)]
 struct Audit {
-    /// The sources visited, as (file, dataset), and what is missing of them.
+    /// The sources visited, as (file, dataset), each with what is missing, if anything is.
     seen: HashMap<(Location, String), Option<String>>,
     /// The parts of the audited dataset whose sources are missing.
     gaps: Vec<Vec<Stripes>>,
@@ -126,7 +128,7 @@ struct Audit {
     missing: MissingFiles,
     /// The files that contain virtual datasets, or links on the way to their sources.
     holders: Vec<Arc<StoredFile>>,
-    /// The sources that other files contain, by the file and the path that lead to them.
+    /// The sources that links lead to, by the file and the path at which the links begin.
     linked: Vec<(Arc<StoredFile>, String)>,
     /// The files that the library may open, by the paths that it will use.
     admitted: Vec<(PathBuf, FileIdentity)>,
@@ -146,11 +148,9 @@ impl Audit {
         }
         // What the library does not find has the fill value, without an error.
         for (file, path) in &self.linked {
-            let is_found = file
-                .handles
-                .get()
-                .and_then(|handles| library::finds(&handles.file, path));
-            if !is_found.is_ok_and(|is_found| is_found) {
+            let handles = file.handles.get();
+            let is_found = handles.and_then(|handles| library::finds(&handles.file, path));
+            if !matches!(is_found, Ok(true)) {
                 let problem = "it is a source of a virtual dataset, and the library cannot follow the links to it";
                 return Err(OpenError::object(&file.location, path, problem.to_owned()));
             }
@@ -217,7 +217,7 @@ impl Follower<'_> {
         match library::link(&group, name) {
             Ok(Link::External { file: other, .. }) => places(&file, &other)
                 .iter()
-                .map(|place| FileIdentity::unopened(place))
+                .map(|place| FileIdentity::of_unresolved(place))
                 .collect(),
             _ => Vec::new(),
         }
@@ -227,9 +227,9 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        leave: ExternalLinks<'_>,
+        external: ExternalLinks<'_>,
     ) -> Result<FoundObject<Dataset>, OpenError> {
-        let found = self.follow(file, path, leave)?;
+        let found = self.follow(file, path, external)?;
         match found.object {
             Node::Dataset(object) => Ok(FoundObject {
                 file: found.file,
@@ -254,14 +254,14 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        leave: ExternalLinks<'_>,
+        external: ExternalLinks<'_>,
     ) -> Result<FoundObject<Node>, OpenError> {
         let PathEnd {
             file,
             group,
             name,
             passed,
-        } = self.walk(file, path, leave)?;
+        } = self.walk(file, path, external)?;
         let Some(name) = name else {
             return Ok(FoundObject {
                 file,
@@ -269,12 +269,11 @@ impl Follower<'_> {
                 passed,
             });
         };
-        let (kind, opened) = if is_dataset(&group, &name) {
-            let opened = library::open_dataset(&group, &name);
-            ("dataset", opened.map(Node::Dataset))
+        let is_dataset = is_dataset(&group, &name);
+        let opened = if is_dataset {
+            library::open_dataset(&group, &name).map(Node::Dataset)
         } else {
-            let opened = library::open_group(&group, &name);
-            ("group", opened.map(Node::Group))
+            library::open_group(&group, &name).map(Node::Group)
         };
         match opened {
             Ok(object) => Ok(FoundObject {
@@ -283,12 +282,13 @@ impl Follower<'_> {
                 passed,
             }),
             Err(e) => {
-                let known = if file.bytes.is_growing() {
-                    NO_READERS
+                let kind = if is_dataset { "dataset" } else { "group" };
+                let hint = if file.bytes.is_growing() {
+                    UNREADABLE_WHILE_WRITTEN
                 } else {
                     ""
                 };
-                let problem = format!("it cannot be opened as a {kind} ({e}){known}");
+                let problem = format!("it cannot be opened as a {kind} ({e}){hint}");
                 Err(OpenError::object(&file.location, path, problem))
             }
         }
@@ -299,9 +299,15 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        leave: ExternalLinks<'_>,
+        external: ExternalLinks<'_>,
     ) -> Result<PathEnd, OpenError> {
-        self.walk_from(file, root(file)?, path, components(path).collect(), leave)
+        self.walk_from(
+            file,
+            root(file)?,
+            path,
+            components(path).collect(),
+            external,
+        )
     }
 
     /// Follows the names in `ahead`, beginning at a group; `path` is for errors.
@@ -311,7 +317,7 @@ impl Follower<'_> {
         group: Group,
         path: &str,
         mut ahead: VecDeque<String>,
-        mut leave: ExternalLinks<'_>,
+        mut external: ExternalLinks<'_>,
     ) -> Result<PathEnd, OpenError> {
         let mut end = PathEnd {
             file: Arc::clone(file),
@@ -342,7 +348,7 @@ impl Follower<'_> {
                     file: other,
                     path: target,
                 } => {
-                    self.leave(&mut end, path, &other, &mut leave)?;
+                    self.enter_file(&mut end, path, &other, &mut external)?;
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
@@ -358,16 +364,16 @@ impl Follower<'_> {
         Ok(end)
     }
 
-    /// Goes on in another file, to which an external link leads.
-    fn leave(
+    /// Goes on in the file `other`, to which an external link leads.
+    fn enter_file(
         &self,
         end: &mut PathEnd,
         path: &str,
         other: &str,
-        leave: &mut ExternalLinks<'_>,
+        external: &mut ExternalLinks<'_>,
     ) -> Result<(), OpenError> {
         end.passed.push(end.file.identity().clone());
-        end.file = match leave {
+        end.file = match external {
             ExternalLinks::Allowed => {
                 let (next, alias) = self.external_file(&end.file, path, other)?;
                 end.passed.extend(alias);
@@ -382,6 +388,8 @@ impl Follower<'_> {
         Ok(())
     }
 
+    /// The file to which `from` refers by `name`, and the symbolic link that leads to it, if one
+    /// does; `path` is for errors.
     fn external_file(
         &self,
         from: &Arc<StoredFile>,
@@ -395,15 +403,14 @@ impl Follower<'_> {
         let target = places(from, name).into_iter().find(|place| place.exists());
         let target = target.ok_or_else(missing)?;
         let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
-        let alias = (target != resolved).then(|| FileIdentity::unopened(&target));
-        Ok((
-            self.files
-                .open_resolved(Location::Path(resolved), self.growing)?,
-            alias,
-        ))
+        let alias = (target != resolved).then(|| FileIdentity::of_unresolved(&target));
+        let file = self
+            .files
+            .open_resolved(Location::Path(resolved), self.growing)?;
+        Ok((file, alias))
     }
 
-    /// The object to which another object refers: only to objects beside it.
+    /// The object to which another object refers; it must lie beside the other one.
     fn object_beside(
         &self,
         from: &StoredFile,
@@ -415,17 +422,16 @@ impl Follower<'_> {
         let target = address
             .beside(last_component(name))
             .map_err(|_| missing())?;
-        // An object that must not be read is not asked for.
+        // An object that must not be read is not even requested.
         if !target.is_beside(address) {
             self.ensure_anywhere(from, name)?;
         }
-        // One that cannot be reached may be there.
-        match self.files.store().open(&target) {
-            Err(StoreError::Missing) => Err(missing()),
-            _ => self
-                .files
-                .open_resolved(Location::Object(target), self.growing),
+        if let Err(StoreError::Missing) = self.files.store().open(&target) {
+            return Err(missing());
         }
+        // Opening it reports all other errors: the object may exist.
+        self.files
+            .open_resolved(Location::Object(target), self.growing)
     }
 
     /// Checks and collects, recursively, all files that reading the dataset would open; returns its
@@ -446,13 +452,14 @@ impl Follower<'_> {
         audit.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = refuse_parts(&creation).map_err(wrong);
-            if let Err(error) = &refused
-                && self.logs_refusals
-            {
-                tracing::warn!("{error}");
+            if let Err(problem) = refuse_parts(&creation) {
+                let refused = wrong(problem);
+                if self.logs_refusals {
+                    tracing::warn!("{refused}");
+                }
+                return Err(refused);
             }
-            return refused.map(|()| (Vec::new(), false));
+            return Ok((Vec::new(), false));
         }
         let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
@@ -472,20 +479,20 @@ impl Follower<'_> {
         }
         audit.holders.push(Arc::clone(&found.file));
         let sources = library::virtual_sources(&creation).map_err(|e| wrong(e.to_string()))?;
-        let mut is_lost = !sources.is_empty();
+        let mut are_all_missing = !sources.is_empty();
         for source in sources {
             let is_missing = match self.audit_mapping(found, &source, audit, depth) {
-                // If all files are allowed, a source that cannot be audited is left to fail when it
-                // is read.
+                Ok(is_missing) => is_missing,
+                // Reading the source reports the error.
                 Err(_) if self.policy == LinkPolicy::Anywhere => false,
-                checked => checked?,
+                Err(error) => return Err(error),
             };
-            is_lost &= is_missing;
+            are_all_missing &= is_missing;
             if depth == 0 && is_missing && audit.gaps.len() < MAX_PARTS {
                 audit.gaps.extend(source.place);
             }
         }
-        Ok((raw, is_lost))
+        Ok((raw, are_all_missing))
     }
 
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
@@ -499,7 +506,6 @@ impl Follower<'_> {
         let mut raw_files = Vec::new();
         for raw in library::raw_files(creation).map_err(|e| wrong(e.to_string()))? {
             let target = found.file.folder().join(&raw.name);
-            let target_path = target.clone();
             let identity = match self.allowed(&found.file, &raw.name, &target)? {
                 Some(resolved) if !is_regular(&resolved) => {
                     return Err(wrong(format!(
@@ -515,8 +521,7 @@ impl Follower<'_> {
                 })?,
                 None => FileIdentity::missing(&target),
             };
-            let alias =
-                (target_path != identity.path()).then(|| FileIdentity::unopened(&target_path));
+            let alias = (target != identity.path()).then(|| FileIdentity::of_unresolved(&target));
             raw_files.push(RawFile {
                 identity,
                 alias,
@@ -541,20 +546,23 @@ impl Follower<'_> {
             let file = numbered(file, number);
             let dataset = numbered(dataset, number);
             let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
-            let is_missing = missing.is_some();
-            audit
-                .missing
-                .sources
-                .extend(missing.filter(|_| number == 0));
-            if is_missing || !is_series {
-                return Ok(is_missing && number == 0);
+            if let Some(missing) = missing {
+                let is_first = number == 0;
+                if is_first {
+                    audit.missing.sources.insert(missing);
+                }
+                return Ok(is_first);
+            }
+            if !is_series {
+                return Ok(false);
             }
         }
         Ok(false)
     }
 
-    /// Checks one source. If it does not exist, or holds nothing but what does not, which is not an
-    /// error because it reads as the fill value, returns what is missing.
+    /// Checks one source. Returns what is missing if the source does not exist, or if it is a
+    /// virtual dataset all of whose sources are missing. That is no error: it reads as the fill
+    /// value.
     fn audit_part(
         &self,
         found: &FoundObject<Dataset>,
@@ -564,7 +572,7 @@ impl Follower<'_> {
         depth: usize,
     ) -> Result<Option<String>, OpenError> {
         let Some(source) = self.part_file(&found.file, file, audit)? else {
-            // As the file names it: people may read this who must not learn where files are.
+            // By its name in the file: not everybody who reads this may know where files are.
             return Ok(Some(file.to_owned()));
         };
         let key = (source.location.clone(), dataset.to_owned());
@@ -594,11 +602,11 @@ impl Follower<'_> {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
                 }
-                let (_, is_lost) = self.audit(&part, audit, depth + 1)?;
-                is_lost.then(|| format!("all sources of {dataset} in {name}"))
+                let (_, are_all_missing) = self.audit(&part, audit, depth + 1)?;
+                are_all_missing.then(|| format!("all sources of {dataset} in {name}"))
             }
             Err(missing @ OpenError::Missing { .. }) => Some(missing.to_string()),
-            Err(unclear) => return Err(unclear),
+            Err(other) => return Err(other),
         };
         audit.seen.insert(key, missing.clone());
         Ok(missing)
@@ -617,9 +625,12 @@ impl Follower<'_> {
         }
         // The library also tries the working directory, where our file driver opens nothing.
         let tried = places(from, name);
-        let found = tried.iter().find(|place| place.exists());
-        let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
-        let Some((resolved, target)) = found.transpose()?.flatten() else {
+        let target = tried.iter().find(|place| place.exists());
+        let resolved = match target {
+            Some(target) => self.allowed(from, name, target)?,
+            None => None,
+        };
+        let (Some(target), Some(resolved)) = (target, resolved) else {
             audit
                 .files
                 .extend(tried.iter().map(|place| FileIdentity::missing(place)));
@@ -633,7 +644,7 @@ impl Follower<'_> {
             .map(|place| FileIdentity::missing(place));
         audit.files.extend(before);
         if *target != resolved {
-            audit.files.insert(FileIdentity::unopened(target));
+            audit.files.insert(FileIdentity::of_unresolved(target));
             let folders = audit
                 .link_folders
                 .entry(Location::Path(resolved.clone()))
@@ -714,12 +725,14 @@ fn is_dataset(group: &Group, name: &str) -> bool {
     library::object_info(group, name).is_ok_and(|info| info.is_dataset)
 }
 
+/// The names on a path. Empty ones and `.` are left out.
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> + '_ {
     path.split('/')
         .filter(|part| !part.is_empty() && *part != ".")
         .map(str::to_owned)
 }
 
+/// Puts the names on a link's path before the names that are still ahead.
 fn prepend(ahead: &mut VecDeque<String>, target: &str) {
     for part in components(target).rev() {
         ahead.push_front(part);
@@ -729,15 +742,13 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
 /// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a
 /// virtual dataset.
 fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
-    let what = match creation.layout() {
-        Layout::Virtual => "it is a virtual dataset",
-        _ if library::raw_files(creation)
-            .map_err(|e| e.to_string())?
-            .is_empty() =>
-        {
-            return Ok(());
-        }
-        _ => "its data is in external raw files",
+    let raw_files = library::raw_files(creation).map_err(|e| e.to_string())?;
+    let what = if creation.layout() == Layout::Virtual {
+        "it is a virtual dataset"
+    } else if raw_files.is_empty() {
+        return Ok(());
+    } else {
+        "its data is in external raw files"
     };
     Err(format!(
         "{what}, which voltile reads from local disks only; copy the files to one, or store the data in this file"

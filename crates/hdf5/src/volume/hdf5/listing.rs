@@ -196,7 +196,8 @@ impl<'a> ListingWalk<'a> {
     }
 
     fn list(&mut self, place: &ListedPlace, group: &Group) {
-        let list = library::links(group, MAX_OBJECTS.saturating_sub(self.objects));
+        let room = MAX_OBJECTS.saturating_sub(self.objects);
+        let list = library::links(group, room);
         self.objects += list.links.len();
         if let Some(rest) = list.rest {
             let path = if place.path.is_empty() {
@@ -204,9 +205,15 @@ impl<'a> ListingWalk<'a> {
             } else {
                 &place.path
             };
-            let reason = match list.links.len() {
-                0 => format!("its links cannot be listed ({rest})"),
-                known => format!("only the first {known} of its links are listed ({rest})"),
+            let listed = list.links.len();
+            let why = if listed == room {
+                format!("{MAX_OBJECTS} objects are listed, which is the limit")
+            } else {
+                rest
+            };
+            let reason = match listed {
+                0 => format!("its links cannot be listed ({why})"),
+                _ => format!("only the first {listed} of its links are listed ({why})"),
             };
             self.leave_out(path, &reason);
         }
@@ -215,9 +222,9 @@ impl<'a> ListingWalk<'a> {
             match kind {
                 LinkKind::Hard => self.visit(below, group, &name),
                 LinkKind::Soft if below.file.location == self.first => {
-                    let target = soft_target(group, &name, &place.path);
-                    let alias = target.map(|target| (below.path, target));
-                    self.found.aliases.extend(alias);
+                    if let Some(target) = soft_target(group, &name, &place.path) {
+                        self.found.aliases.push((below.path, target));
+                    }
                 }
                 LinkKind::Soft | LinkKind::Other => {
                     self.links.push_back(PendingLink {
@@ -261,7 +268,7 @@ impl<'a> ListingWalk<'a> {
     ) {
         let path = place.path.clone();
         let target = target(&group, &name);
-        match self.followed(place, &group, &name) {
+        match self.try_follow(place, &group, &name) {
             Ok(()) => {}
             // Soft links to nothing are common, and so are soft links that lead through links which
             // are reported themselves.
@@ -276,7 +283,13 @@ impl<'a> ListingWalk<'a> {
         }
     }
 
-    fn followed(&mut self, place: ListedPlace, group: &Group, name: &str) -> Result<(), OpenError> {
+    /// Like [`ListingWalk::follow`], without noting the error.
+    fn try_follow(
+        &mut self,
+        place: ListedPlace,
+        group: &Group,
+        name: &str,
+    ) -> Result<(), OpenError> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
             let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");

@@ -107,8 +107,8 @@ impl Mapping {
         let watching = Watching(WATCHED.replace(Some(watch)));
         let result = work(bytes);
         drop(watching);
-        // Set before the page of zeros becomes visible, so threads that received no signal
-        // themselves see it too.
+        // The flag is set before the page of zeros becomes visible, so that threads that received
+        // no signal themselves see it, too.
         if self.broken.load(Ordering::SeqCst) {
             Err(Gone)
         } else {

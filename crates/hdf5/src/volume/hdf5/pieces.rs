@@ -2,13 +2,13 @@
 //!
 //! A local file is mapped, and any voxel of it costs the same. Each read from a store is a request,
 //! so contiguous data is read in pieces that are contiguous themselves: whole rows, or whole slices
-//! if they are small. They are cached as chunks are.
+//! if they are small. Pieces are cached like chunks.
 
 use super::grid::{Grid, Position, linear};
 use super::index::Entry;
 
 /// The size of a piece in bytes, as far as rows allow it.
-const PIECE: u64 = 256 << 10;
+const PIECE_BYTES: u64 = 256 << 10;
 
 /// The pieces of one dataset.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ impl Pieces {
     /// The pieces of a dataset at a byte offset; `voxel` is the size of a voxel in bytes.
     pub fn new(address: u64, shape: &[u64], voxel: u64) -> Self {
         let mut piece = vec![1; shape.len()];
-        let mut room = (PIECE / voxel.max(1)).max(1);
+        // The number of voxels that still fit.
+        let mut room = (PIECE_BYTES / voxel.max(1)).max(1);
         for (extent, whole) in piece.iter_mut().zip(shape).rev() {
             *extent = room.min(*whole).max(1);
             if *extent < *whole {
@@ -78,7 +79,7 @@ mod tests {
                     entry.address, end,
                     "{shape:?}: pieces follow each other in stored order"
                 );
-                assert!(u64::from(entry.length) <= PIECE && entry.length > 0);
+                assert!(u64::from(entry.length) <= PIECE_BYTES && entry.length > 0);
                 end = entry.end();
             }
             assert_eq!(end, 1000 + 2 * shape.iter().product::<u64>());

@@ -74,15 +74,15 @@ impl StoredDataset {
             })?,
             Storage::Chunked { .. } => {
                 let entries = self.entries(None)?;
-                let mut coded = entries
-                    .iter()
-                    .map(|entry| (self.grid.numbered(entry.number), *entry));
-                if let Some((at, _)) = coded.find(|(at, entry)| !self.is_coded_alike(at, *entry)) {
-                    let problem = format!(
-                        "its chunk {} is not coded as all its filters say",
-                        self.chunk_name(&at)
-                    );
-                    return Err(NoReferences::unmapped(&self.path, problem));
+                for entry in entries {
+                    let at = self.grid.numbered(entry.number);
+                    if !self.is_coded_alike(&at, *entry) {
+                        let problem = format!(
+                            "its chunk {} is not coded as all its filters say",
+                            self.chunk_name(&at)
+                        );
+                        return Err(NoReferences::unmapped(&self.path, problem));
+                    }
                 }
                 let end = entries.iter().map(Entry::end).max().unwrap_or(0);
                 self.file.bytes.ensure_reaches(end, &place)?;
@@ -97,25 +97,22 @@ impl StoredDataset {
         Ok(found)
     }
 
-    /// The sections of data in external raw files; each must lie in one of them.
+    /// The sections of data in external raw files; `None` if a section lies in two files, or a file
+    /// is missing or too short.
     fn sections_of_raw_files(&self, section: u64, whole: u64) -> Option<Vec<ChunksOf<'_>>> {
+        let mut found: Vec<ChunksOf<'_>> = Vec::new();
         let mut begin = 0;
-        let sections = self.raw.iter().map(|raw| -> Option<ChunksOf<'_>> {
-            let first = begin;
+        for raw in &self.raw {
             let end = raw.length.saturating_add(begin).min(whole);
+            let is_there = raw.position.saturating_add(end - begin) <= raw.identity.length();
+            if !is_there || !end.is_multiple_of(section.max(1)) {
+                return None;
+            }
+            let sections = sections(section, begin, end, raw.position);
+            found.push((raw.identity.location(), Box::new(sections)));
             begin = end;
-            let is_there = raw.position.saturating_add(end - first) <= raw.identity.length();
-            let is_whole = is_there && end.is_multiple_of(section.max(1));
-            is_whole.then(|| {
-                (
-                    raw.identity.location(),
-                    Box::new(sections(section, first, end, raw.position)) as _,
-                )
-            })
-        });
-        sections
-            .collect::<Option<Vec<_>>>()
-            .filter(|_| begin == whole)
+        }
+        (begin == whole).then_some(found)
     }
 }
 

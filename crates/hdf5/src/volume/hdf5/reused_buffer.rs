@@ -8,9 +8,9 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-/// The sizes in bytes of buffers that are kept: smaller ones are cheap to allocate, larger ones too
-/// large to keep.
-const KEPT: RangeInclusive<usize> = 32 << 10..=2 << 20;
+/// The sizes in bytes of buffers that are reused: smaller ones are cheap to allocate, larger ones
+/// take too much memory.
+const REUSED_SIZES: RangeInclusive<usize> = 32 << 10..=2 << 20;
 
 thread_local! {
     static BUFFER: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
@@ -29,7 +29,7 @@ pub(super) fn take(length: usize) -> Vec<u8> {
 
 /// Keeps a buffer for the next call of [`take`] on this thread.
 pub(super) fn give(buffer: Vec<u8>) {
-    if KEPT.contains(&buffer.len()) {
+    if REUSED_SIZES.contains(&buffer.len()) {
         // Fails while the thread ends, when the buffer is no longer needed.
         let _ = BUFFER.try_with(|kept| kept.set(Some(buffer)));
     }

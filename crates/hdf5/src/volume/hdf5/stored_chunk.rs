@@ -19,17 +19,17 @@ use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use crate::volume::{ChunkCoding, ReadError, Samples, StoredRanges, VoxelType};
 
-/// How often a chunk is read again that cannot be decoded and may be being written, and the pause
-/// before.
-const MAX_AGAIN: usize = 5;
-const AGAIN: Duration = Duration::from_millis(10);
+/// How often a chunk that cannot be decoded is read again if it may be being written.
+const MAX_REREADS: usize = 5;
+/// The pause before each time.
+const REREAD_PAUSE: Duration = Duration::from_millis(10);
 /// The time limit for reading the index of a dataset when it is opened.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
 /// A chunk before decoding.
 pub(super) enum FetchedChunk<'a> {
     /// It was never written: all its voxels have the fill value.
-    Nothing,
+    NeverWritten,
     /// Its stored bytes, and what decodes them.
     Bytes(Entry, Fetched, &'a Pipeline),
     /// Not fetched: the library reads and decodes it in one step.
@@ -42,9 +42,12 @@ impl StoredDataset {
         self.direct_pipeline().is_some()
     }
 
+    /// The decoder of its chunks if voltile decodes them, outside the library's lock.
     pub(super) fn direct_pipeline(&self) -> Option<&Pipeline> {
-        let direct = self.is_in_chunks() && self.stored.plain;
-        self.pipeline.as_ref().filter(|_| direct)
+        if !self.is_in_chunks() || !self.stored.plain {
+            return None;
+        }
+        self.pipeline.as_ref()
     }
 
     /// Where chunks lie in an object of a store, given their positions and index entries; `None`
@@ -55,13 +58,18 @@ impl StoredDataset {
     ) -> Option<StoredRanges> {
         let object = Arc::clone(self.file.bytes.object()?);
         self.direct_pipeline()?;
-        let ranges = chunks.filter_map(|(at, entry)| {
-            // What cannot be read is reported when the chunk is read.
-            let entry = entry.filter(|entry| self.is_readable(&at, *entry))?;
-            (entry.end() <= object.length()).then_some(entry.address..entry.end())
-        });
+        let mut ranges = Vec::new();
+        for (at, entry) in chunks {
+            // If a chunk cannot be read, reading it reports the error.
+            if let Some(entry) = entry
+                && self.is_readable(&at, entry)
+                && entry.end() <= object.length()
+            {
+                ranges.push(entry.address..entry.end());
+            }
+        }
         Some(StoredRanges {
-            ranges: ranges.collect(),
+            ranges,
             object,
             place: self.place(),
         })
@@ -88,7 +96,7 @@ impl StoredDataset {
         meter: Meter<'_>,
     ) -> Result<FetchedChunk<'_>, ReadError> {
         let Some(entry) = entry else {
-            return Ok(FetchedChunk::Nothing);
+            return Ok(FetchedChunk::NeverWritten);
         };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
@@ -148,16 +156,17 @@ impl StoredDataset {
         Ok(Some(bytes))
     }
 
-    /// The same bytes if that takes no waiting: the chunk index has been read, and the bytes are in
-    /// the page cache.
+    /// The same bytes if they can be had without waiting: the chunk index has been read, and the
+    /// bytes are in the page cache.
     pub(super) fn cached_bytes_as_stored(
         &self,
         at: Position,
         stored_bytes: &Counter,
     ) -> Option<Bytes> {
-        let entry = self
-            .known_entry(&at)
-            .filter(|entry| self.is_coded_alike(&at, *entry) && self.is_readable(&at, *entry))?;
+        let entry = self.known_entry(&at)?;
+        if !self.is_coded_alike(&at, entry) || !self.is_readable(&at, entry) {
+            return None;
+        }
         let length = entry.length as usize;
         let bytes = self.file.bytes.read_cached(entry.address, length)?;
         stored_bytes.inc_by(u64::from(entry.length));
@@ -212,9 +221,9 @@ impl StoredDataset {
         Err(self.damaged(&problem))
     }
 
-    /// Looks at one of the chunks that went through the most filters, if only that tells whether
-    /// they can be decoded: whether it went through a missing filter and, unless it is large,
-    /// whether its bytes can be decoded. Indexes that take long to read are left to requests.
+    /// Fails if its chunks cannot be decoded, as far as a single chunk shows. Reads one only if the
+    /// filters alone do not tell, and decodes it unless it is large. It looks at a chunk that went
+    /// through as many filters as any other. Indexes that take long to read are left to requests.
     pub(super) fn probe_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
         let may_decode = self.is_light();
         if !pipeline.needs_probe() || (pipeline.is_complete() && !may_decode) {
@@ -250,10 +259,10 @@ impl StoredDataset {
     ) -> Result<Chunk, ReadError> {
         match stored {
             // Each number in an element has a fill value of its own.
-            FetchedChunk::Nothing if !self.stored.extents.is_empty() => {
+            FetchedChunk::NeverWritten if !self.stored.extents.is_empty() => {
                 self.read_whole(at, voxel, false)
             }
-            FetchedChunk::Nothing => Ok(Chunk::never_written(
+            FetchedChunk::NeverWritten => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(at), voxel)?,
             )),
@@ -285,14 +294,14 @@ impl StoredDataset {
             .saturating_mul(element);
         let whole = self.extents(at).iter().product::<u64>() as usize * element;
         let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
-        // A chunk that is written again where it lies may be read while that happens.
-        let attempts = if self.may_change(at) { MAX_AGAIN } else { 0 };
+        // A chunk may have been read while it was written again in the same place.
+        let attempts = if self.may_change(at) { MAX_REREADS } else { 0 };
         for _ in 0..attempts {
             let Err(error) = &decoded else { break };
             if error.is_unsupported() {
                 break;
             }
-            thread::sleep(AGAIN);
+            thread::sleep(REREAD_PAUSE);
             let again = self.bytes_of(entry)?;
             decoded = pipeline.decode(&again, mask, whole, wanted);
         }
@@ -313,9 +322,11 @@ impl StoredDataset {
         let count = self.grid.extents(at);
         let mut samples = Samples::default();
         samples.reset(voxel, count.iter().product::<u64>() as usize);
-        match is_written {
-            true => self.read_box(&StoredBox { start, count }, &mut samples)?,
-            false => self.read_unfiltered_box(&StoredBox { start, count }, &mut samples)?,
+        let whole = StoredBox { start, count };
+        if is_written {
+            self.read_box(&whole, &mut samples)?;
+        } else {
+            self.read_unfiltered_box(&whole, &mut samples)?;
         }
         Ok(Chunk::new(count, samples))
     }

@@ -14,9 +14,9 @@ use super::{OpenError, dataset, library, library_lock, listing};
 
 /// The bytes of a block of rows, if its chunks are not larger.
 const BLOCK: usize = 4 << 20;
-/// The most bytes of a chunk, and of the texts of variable length in a block.
+/// The maximum size in bytes of a chunk, and of the texts of variable length in a block.
 const MAX_BYTES: usize = 64 << 20;
-/// The most datasets of a group that are looked at.
+/// The maximum number of datasets of a group that are looked at.
 const MAX_DATASETS: usize = 256;
 
 /// A column of a table.
@@ -51,18 +51,20 @@ pub(super) fn columns(
         let fields = of_dataset(&found.file, &found.object);
         return fields.map_err(|error| OpenError::object(&file.location, path, error.to_string()));
     };
-    let named = listing::names(&group)
-        .into_iter()
-        .take(MAX_DATASETS)
-        .filter_map(|name| {
-            let (found, _) = follower.dataset(file, &format!("{path}/{name}")).ok()?;
-            let column = of_dataset(&found.file, &found.object)
-                .ok()?
-                .pop()
-                .filter(|column| !column.is_field)?;
-            Some(StoredColumn { name, ..column })
-        });
-    Ok(named.collect())
+    let mut columns = Vec::new();
+    for name in listing::names(&group).into_iter().take(MAX_DATASETS) {
+        let Ok((found, _)) = follower.dataset(file, &format!("{path}/{name}")) else {
+            continue;
+        };
+        let own = of_dataset(&found.file, &found.object).unwrap_or_default();
+        for column in own.into_iter().filter(|column| !column.is_field) {
+            columns.push(StoredColumn {
+                name: name.clone(),
+                ..column
+            });
+        }
+    }
+    Ok(columns)
 }
 
 /// The columns of one dataset: its fields, or itself.
@@ -134,7 +136,7 @@ impl StoredColumn {
         Ok(())
     }
 
-    /// The cells of some rows, and where strings of variable length are.
+    /// The cells of some rows.
     fn cells(&self, start: u64, count: u64) -> hdf5::Result<Cells> {
         let name = &self.name;
         let cell = &self.cell;
@@ -162,41 +164,37 @@ impl StoredColumn {
         };
         let mut text = String::new();
         for cell in bytes {
+            if self.is_text {
+                take(fixed_text(cell))?;
+                continue;
+            }
             text.clear();
-            let written = match (
-                &self.cell,
-                <[u8; 8]>::try_from(cell),
-                <[u8; 4]>::try_from(cell),
-            ) {
-                (TypeDescriptor::Integer(_), Ok(word), _) => {
-                    write!(text, "{}", i64::from_ne_bytes(word))
-                }
-                (TypeDescriptor::Unsigned(_), Ok(word), _) => {
-                    write!(text, "{}", u64::from_ne_bytes(word))
-                }
-                (TypeDescriptor::Float(_), Ok(word), _) => {
-                    write!(text, "{}", f64::from_ne_bytes(word))
-                }
-                (TypeDescriptor::Float(_), _, Ok(word)) => {
-                    write!(text, "{}", f32::from_ne_bytes(word))
-                }
-                _ => {
-                    // A string of fixed length ends at the first zero byte, and may be padded with
-                    // spaces.
-                    take(
-                        cell.split(|byte| *byte == 0)
-                            .next()
-                            .unwrap_or_default()
-                            .trim_ascii_end(),
-                    )?;
-                    continue;
-                }
-            };
-            written.map_err(|error| error.to_string())?;
+            write_number(&mut text, &self.cell, cell)?;
             take(text.as_bytes())?;
         }
         Ok(())
     }
+}
+
+/// A string of fixed length: it ends at the first zero byte, and may be padded with spaces.
+fn fixed_text(cell: &[u8]) -> &[u8] {
+    let text = cell.split(|byte| *byte == 0).next();
+    text.unwrap_or_default().trim_ascii_end()
+}
+
+/// Writes a number of one of the types that cells have in memory.
+fn write_number(text: &mut String, number: &TypeDescriptor, cell: &[u8]) -> Result<(), String> {
+    let written = if let Ok(bytes) = cell.try_into() {
+        match number {
+            TypeDescriptor::Integer(_) => write!(text, "{}", i64::from_ne_bytes(bytes)),
+            TypeDescriptor::Unsigned(_) => write!(text, "{}", u64::from_ne_bytes(bytes)),
+            _ => write!(text, "{}", f64::from_ne_bytes(bytes)),
+        }
+    } else {
+        let bytes = cell.try_into().map_err(|_| "it is not a number")?;
+        write!(text, "{}", f32::from_ne_bytes(bytes))
+    };
+    written.map_err(|error| error.to_string())
 }
 
 /// Cells as they were read.

@@ -5,6 +5,7 @@
 //! of chunks is a product over the axes.
 
 use std::ops::Range;
+use std::slice;
 
 use super::dataset::{Storage, StoredDataset};
 use super::filters;
@@ -12,7 +13,7 @@ use super::grid::RANK;
 use crate::volume::{ReadCost, ReadError, Tally};
 
 /// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to
-/// test whether they can be.
+/// see whether they can be read.
 const LIGHT_CHUNK: u64 = 1 << 23;
 /// The smallest unit that the system reads from a disk, in bytes.
 const PAGE: u64 = 4096;
@@ -26,6 +27,7 @@ impl StoredDataset {
         }
     }
 
+    /// Its stored size, from the chunk index.
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
         let all = product(self.grid.shape()).saturating_mul(self.element_bytes);
         let one = Tally {
@@ -141,7 +143,12 @@ fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> R
     let parts: Vec<u64> = wanted
         .iter()
         .zip(chunk)
-        .map(|(runs, edge)| runs.iter().map(|run| pieces(run, *edge)).sum())
+        .map(|(runs, edge)| {
+            let parts = runs
+                .iter()
+                .map(|run| chunks_touched(slice::from_ref(run), *edge));
+            parts.sum()
+        })
         .collect();
     let extents: Vec<u64> = wanted
         .iter()
@@ -153,15 +160,6 @@ fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> R
 
 fn length(runs: &[Range<u64>]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
-}
-
-/// The number of chunks that a run intersects along an axis.
-fn pieces(run: &Range<u64>, edge: u64) -> u64 {
-    if run.is_empty() {
-        0
-    } else {
-        (run.end - 1) / edge - run.start / edge + 1
-    }
 }
 
 /// The pages that contain a box of a dense array. Runs less than a page apart count as one.

@@ -22,11 +22,14 @@ impl StoredDataset {
     /// Whether its voxels can be copied from the mapped file: they are unfiltered, and the file can
     /// be mapped.
     pub(super) fn is_unfiltered(&self) -> bool {
-        let placed = matches!(
+        let has_addresses = matches!(
             self.storage,
             Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) }
         );
-        placed && self.filters.is_empty() && self.stored.plain && self.file.bytes.can_be_mapped()
+        has_addresses
+            && self.filters.is_empty()
+            && self.stored.plain
+            && self.file.bytes.can_be_mapped()
     }
 
     /// The file's bytes. What is copied from them is valid only if
@@ -97,12 +100,12 @@ impl UnfilteredBytes<'_> {
         let width = self.dataset.stored_bytes();
         let span = at.span() * width;
         let start = address.saturating_add((at.start * width) as u64);
-        // If at least a quarter of the bytes in the span are wanted, the whole span is announced to
-        // the system.
-        let dense = span <= 4 * width * at.size.iter().product::<usize>();
-        self.bytes.lend(start, span, dense, |bytes| {
-            work(bytes, Strided { start: 0, ..at })
-        })
+        // The whole span is announced to the system if at least a quarter of its bytes are wanted.
+        let wanted = width * at.size.iter().product::<usize>();
+        let is_dense = span <= 4 * wanted;
+        let from_first = Strided { start: 0, ..at };
+        self.bytes
+            .lend(start, span, is_dense, |bytes| work(bytes, from_first))
     }
 
     /// Fails if the file has changed, or ends before what was copied from it.

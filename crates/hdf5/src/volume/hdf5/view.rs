@@ -16,7 +16,7 @@ pub struct View {
     pub fixed: Vec<(AxisName, u64)>,
     /// The type of the voxels, if it differs from the stored one (unsigned integers stored as
     /// signed ones, bool as `u8`).
-    pub means: Option<VoxelType>,
+    pub reinterpret_as: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
     /// The values for which the stored values stand, if not for themselves. Applied by the
@@ -36,7 +36,7 @@ impl View {
         Self {
             axes,
             fixed: Vec::new(),
-            means: None,
+            reinterpret_as: None,
             size: None,
             values: None,
             part: None,
@@ -61,7 +61,7 @@ impl View {
         for (axis, position) in &self.fixed {
             words.push_str(&format!(" {axis}={position}"));
         }
-        if let Some(voxel) = self.means {
+        if let Some(voxel) = self.reinterpret_as {
             words.push_str(&format!(" meaning {}", voxel.name()));
         }
         if let Some(size) = self.size {
@@ -82,7 +82,14 @@ impl View {
 
 impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.axes, &self.fixed, self.means, self.size, &self.values).hash(state);
+        (
+            &self.axes,
+            &self.fixed,
+            self.reinterpret_as,
+            self.size,
+            &self.values,
+        )
+            .hash(state);
         // The keys of all other volumes are as they were before voxels could be repeated, and
         // complex.
         if self.repeat != Xyz::all(1) {

@@ -24,10 +24,11 @@ use voltile_base::metrics::Meter;
 use self::cached::{CachedChunks, WantedChunk};
 use self::roles::AxisRoles;
 use self::shape::{stored_array, volume_shape};
-use super::chunks::{Chunk, ChunkRequest, ChunkStore, Extent, FoundChunk};
+use super::chunks::{Chunk, ChunkRequest, ChunkStore, DecodeExtent, FoundChunk};
 use super::dataset::StoredDataset;
 use super::grid::{Position, RANK, StoredBox};
 use super::index::Entry;
+use super::unfiltered::UnfilteredBytes;
 use super::{OpenError, View};
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
@@ -47,15 +48,16 @@ pub struct Hdf5Volume {
 
 /// The approximate size in bytes of the chunks that are decoded in parallel for one box: small
 /// compared with the cache, and enough to occupy all threads.
-const TOGETHER: u64 = 4 << 20;
+const GROUP_BYTES: u64 = 4 << 20;
 
 /// How many stored bytes are fetched for a box before it is read.
 const MAX_GATHERED: u64 = 2 * PORTION;
-/// The stored bytes of the chunks that are decoded while as many are fetched.
+/// The maximum number of stored bytes of chunks that are fetched while chunks before them are
+/// decoded.
 const PORTION: u64 = 24 << 20;
 
-/// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as
-/// many.
+/// The maximum number of chunks of a box that are listed at once, about 300 bytes each. A tile
+/// rarely has as many.
 const MAX_LISTED: usize = 1 << 12;
 
 impl Hdf5Volume {
@@ -132,32 +134,45 @@ impl Hdf5Volume {
         let bytes = self.dataset.unfiltered_bytes()?;
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
-            let located = wanted.by_ref().take(MAX_LISTED);
-            let located =
-                located.map(|wanted| Ok((self.dataset.unfiltered_address(&wanted.at)?, wanted)));
-            for (address, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
+            let mut located = Vec::new();
+            for wanted in wanted.by_ref().take(MAX_LISTED) {
+                located.push((self.dataset.unfiltered_address(&wanted.at)?, wanted));
+            }
+            for (address, wanted) in located {
                 self.end_early(reading)?;
-                let step = reading.request.step;
-                let Sieve { place, count, .. } = wanted.sieve;
-                let mut into = into.part(place, count);
-                if let Some(address) = address {
-                    if let Some(trace) = reading.trace() {
-                        trace.add_read(1, count.volume() * self.dataset.stored_bytes() as u64);
-                    }
-                    let dims = self.dataset.grid.chunk();
-                    let from = self
-                        .roles
-                        .place(dims, &wanted.part.within, &wanted.sieve, step);
-                    bytes.copy(address, from, into, count, self.shape.voxel)?;
-                } else {
-                    let fill = self
-                        .dataset
-                        .fill_value(wanted.part.start, self.shape.voxel)?;
-                    self.dataset.ensure_types_match(into.fill(&fill))?;
-                }
+                self.copy_unfiltered(&bytes, address, &wanted, reading, into)?;
             }
         }
         bytes.ensure_still_there()
+    }
+
+    /// Copies the wanted voxels of a chunk at this address in the file to their place; `None`: it
+    /// was never written.
+    fn copy_unfiltered(
+        &self,
+        bytes: &UnfilteredBytes<'_>,
+        address: Option<u64>,
+        wanted: &WantedChunk,
+        reading: &BoxReading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let dataset = &self.dataset;
+        let voxel = self.shape.voxel;
+        let WantedChunk { part, sieve, .. } = wanted;
+        let count = sieve.count;
+        let mut into = into.part(sieve.place, count);
+        let Some(address) = address else {
+            let fill = dataset.fill_value(part.start, voxel)?;
+            return dataset.ensure_types_match(into.fill(&fill));
+        };
+        if let Some(trace) = reading.trace() {
+            trace.add_read(1, count.volume() * dataset.stored_bytes() as u64);
+        }
+        let step = reading.request.step;
+        let from = self
+            .roles
+            .place(dataset.grid.chunk(), &part.within, sieve, step);
+        bytes.copy(address, from, into, count, voxel)
     }
 
     /// Reads a box of filtered chunks.
@@ -181,86 +196,81 @@ impl Hdf5Volume {
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let dataset = &self.dataset;
-        let missing = self.copy_cached(wanted, reading, into)?;
-        let located = missing
-            .into_iter()
-            .map(|wanted| Ok((dataset.entry(&wanted.at)?, wanted)));
-        let mut located = located.collect::<Result<Vec<_>, ReadError>>()?;
-        let mut take = || {
-            taken(&mut located, dataset.file.is_remote())
-                .map(|few| self.gathered(few))
-                .transpose()
-        };
-        let mut portion = take()?;
-        while let Some((few, stored)) = portion {
-            // It is on its way while this one is decoded.
-            portion = take()?;
-            if let Some((stored, gathering)) = stored {
+        let mut located = Vec::new();
+        for wanted in self.copy_cached(wanted, reading, into)? {
+            located.push((self.dataset.entry(&wanted.at)?, wanted));
+        }
+        let mut portions = portions(&located, self.shape.is_remote).into_iter();
+        let mut next = self.begin_portion(portions.next())?;
+        while let Some((portion, fetch)) = next {
+            // The next portion is on its way while this one is decoded.
+            next = self.begin_portion(portions.next())?;
+            if let Some((stored, gathering)) = fetch {
                 stored.wait(gathering, &reading.request.policy.yields)?;
             }
-            self.read_located(few, reading, into)?;
+            self.read_located(portion, reading, into)?;
         }
         Ok(())
     }
 
-    /// Has the bytes of a portion of chunks fetched, if they lie in a store.
-    fn gathered(&self, located: Vec<LocatedChunk>) -> Result<Portion, ReadError> {
-        let stored = self
-            .dataset
-            .ranges(located.iter().map(|(entry, wanted)| (wanted.at, *entry)));
-        let Some(stored) = stored else {
-            return Ok((located, None));
+    /// Starts to fetch the bytes of a portion of chunks, if they lie in a store.
+    fn begin_portion<'l>(
+        &self,
+        portion: Option<&'l [LocatedChunk]>,
+    ) -> Result<Option<BegunPortion<'l>>, ReadError> {
+        let Some(portion) = portion else {
+            return Ok(None);
+        };
+        let chunks = portion.iter().map(|(entry, wanted)| (wanted.at, *entry));
+        let Some(stored) = self.dataset.ranges(chunks) else {
+            return Ok(Some((portion, None)));
         };
         let gathering = stored.gather()?;
-        Ok((located, Some((stored, gathering))))
+        Ok(Some((portion, Some((stored, gathering)))))
     }
 
     /// Fetches, decodes and copies from chunks.
     fn read_located(
         &self,
-        located: Vec<LocatedChunk>,
+        located: &[LocatedChunk],
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let store = &self.chunks;
         let meter = self.meter(reading);
         // Several threads take part only if no other tile is being rendered.
-        let read = if located.len() > 1 {
-            store
-                .activity()
-                .split(|| self.read_together(&located, reading, into))
-        } else {
-            None
-        };
-        if let Some(read) = read {
-            return read;
+        if located.len() > 1 {
+            let activity = store.activity();
+            let read = activity.split(|| self.read_together(located, reading, into));
+            if let Some(read) = read {
+                return read;
+            }
         }
         // Chunks that another thread is decoding come last: threads that want the same chunks then
         // decode different ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (entry, wanted) in located {
             self.end_early(reading)?;
-            let request = self.chunk_request(&wanted, reading);
+            let request = self.chunk_request(wanted, reading);
             let found = meter.fetch(|| {
                 store.find(&request, |extent| {
-                    self.decoded(entry, &request, extent, meter)
+                    self.decode(*entry, &request, extent, meter)
                 })
             })?;
             match found {
-                FoundChunk::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
+                FoundChunk::Chunk(chunk) => self.copy(&chunk, wanted, reading, into)?,
                 FoundChunk::InFlight(_) => in_flight.push((entry, wanted)),
             }
         }
         for (entry, wanted) in in_flight {
             self.end_early(reading)?;
-            let request = self.chunk_request(&wanted, reading);
+            let request = self.chunk_request(wanted, reading);
             let chunk = meter.fetch(|| {
                 store.get(&request, |extent| {
-                    self.decoded(entry, &request, extent, meter)
+                    self.decode(*entry, &request, extent, meter)
                 })
             })?;
-            self.copy(&chunk, &wanted, reading, into)?;
+            self.copy(&chunk, wanted, reading, into)?;
         }
         Ok(())
     }
@@ -273,13 +283,13 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let meter = self.meter(reading);
-        for group in located.chunks(self.most_together()) {
+        for group in located.chunks(self.group_length()) {
             self.end_early(reading)?;
             let chunks = meter.fetch(|| {
                 let chunks = group.par_iter().with_max_len(1).map(|(entry, wanted)| {
                     let request = self.chunk_request(wanted, reading);
                     self.chunks.get(&request, |extent| {
-                        self.decoded(*entry, &request, extent, meter)
+                        self.decode(*entry, &request, extent, meter)
                     })
                 });
                 chunks.collect::<Result<Vec<_>, _>>()
@@ -292,11 +302,11 @@ impl Hdf5Volume {
     }
 
     /// Fetches and decodes a chunk.
-    fn decoded(
+    fn decode(
         &self,
         entry: Option<Entry>,
         request: &ChunkRequest<'_>,
-        extent: Extent,
+        extent: DecodeExtent,
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
         let stored = self.dataset.fetch(&request.at, entry, meter)?;
@@ -314,7 +324,7 @@ impl Hdf5Volume {
         let mut cached = CachedChunks::default();
         for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
-                Some(chunk) if chunk.constant || wanted.is_tall() => {
+                Some(chunk) if chunk.is_constant || wanted.is_tall() => {
                     self.copy(&chunk, &wanted, reading, into)?;
                 }
                 Some(chunk) => {
@@ -346,10 +356,10 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// How many chunks are decoded in parallel before they are copied from.
-    fn most_together(&self) -> usize {
-        (TOGETHER / self.dataset.chunk_bytes().max(1)).max(2 * rayon::current_num_threads() as u64)
-            as usize
+    /// The number of chunks that are decoded in parallel before they are copied from.
+    fn group_length(&self) -> usize {
+        let fitting = GROUP_BYTES / self.dataset.chunk_bytes().max(1);
+        (fitting as usize).max(2 * rayon::current_num_threads())
     }
 
     fn chunk_request<'a>(
@@ -377,11 +387,12 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
-        self.dataset.ensure_types_match(if chunk.constant {
+        let is_copied = if chunk.is_constant {
             into.fill(&chunk.samples)
         } else {
             into.copy(&chunk.samples, self.place_in(chunk, wanted, reading))
-        })
+        };
+        self.dataset.ensure_types_match(is_copied)
     }
 
     /// The place of the wanted voxels in a decoded chunk.
@@ -391,20 +402,21 @@ impl Hdf5Volume {
             .place(&chunk.dims, &wanted.part.within, &wanted.sieve, step)
     }
 
-    /// Reads through the library: in one call, or block by block if the box is large or thinned.
+    /// Reads through the library: in one call, or block by block if the box is large, or if the
+    /// request has a step.
     fn read_via_libhdf5(
         &self,
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let ReadRequest { region, step, .. } = reading.request;
-        let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
+        let max_voxels = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
         let mut block = Samples::default();
         // The library's lock is held for each whole call.
-        if *step == Xyz::all(1) && region.voxels() <= most {
+        if *step == Xyz::all(1) && region.voxels() <= max_voxels {
             return self.read_in_one_call(reading, region, &mut block, into);
         }
-        for part in region.blocks(self.shape.chunk, most) {
+        for part in region.blocks(self.shape.chunk, max_voxels) {
             self.read_in_one_call(reading, &part, &mut block, into)?;
         }
         Ok(())
@@ -434,25 +446,23 @@ impl Hdf5Volume {
                 self.dataset.read_box(&stored, block)
             })?;
         let from = self.roles.place(&stored.count, &[0; RANK], &sieve, *step);
-        self.dataset
-            .ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
+        let is_copied = into.part(sieve.place, sieve.count).copy(block, from);
+        self.dataset.ensure_types_match(is_copied)
     }
 
-    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if
-    /// chunks have no common coding, and if the chunk is known to be corrupt.
+    /// The position in the dataset's grid of the chunk at `place` in the volume's grid; `None`
+    /// beyond the volume, if chunks have no common coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
         let start = place.zip(self.shape.chunk, u64::saturating_mul);
         let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
         if !is_within || self.shape.coding.is_err() {
             return None;
         }
-        let first = self.roles.stored_box(
-            time,
-            &Region {
-                start,
-                size: Xyz::all(1),
-            },
-        );
+        let first_voxel = Region {
+            start,
+            size: Xyz::all(1),
+        };
+        let first = self.roles.stored_box(time, &first_voxel);
         let at = self.dataset.grid.containing(&first.start);
         (!self.dataset.is_corrupt(&at)).then_some(at)
     }
@@ -464,7 +474,7 @@ impl Volume for Hdf5Volume {
     }
 
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
-        let _working = self.dataset.work()?;
+        let _working = self.dataset.begin_work()?;
         let reading = BoxReading {
             request,
             stored: self.roles.stored_box(request.time, &request.region),
@@ -483,15 +493,14 @@ impl Volume for Hdf5Volume {
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        let gaps = self
-            .dataset
-            .gaps_in(&self.roles.stored_box(time, region))
-            .into_iter();
-        gaps.map(|gap| Region {
-            start: self.roles.spatial(&gap.start, 0),
-            size: self.roles.spatial(&gap.count, 1),
-        })
-        .collect()
+        let mut gaps = Vec::new();
+        for gap in self.dataset.gaps_in(&self.roles.stored_box(time, region)) {
+            gaps.push(Region {
+                start: self.roles.spatial(&gap.start, 0),
+                size: self.roles.spatial(&gap.count, 1),
+            });
+        }
+        gaps
     }
 
     fn is_final(&self, time: u64, region: &Region) -> bool {
@@ -536,7 +545,7 @@ impl Volume for Hdf5Volume {
         place: Xyz<u64>,
         trace: Option<&Trace>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
-        let _working = self.dataset.work()?;
+        let _working = self.dataset.begin_work()?;
         match self.uniform_chunk(time, place) {
             Some(at) => self
                 .dataset
@@ -555,28 +564,23 @@ impl Volume for Hdf5Volume {
         if self.dataset.declared_fill.is_none() {
             return Ok(true);
         }
-        let _working = self.dataset.work()?;
+        let _working = self.dataset.begin_work()?;
         self.dataset
             .is_written(&self.roles.stored_box(time, region))
     }
 
     fn references(&self, _path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         let dataset = self.dataset.as_ref();
-        let _working = dataset.work().map_err(ReadError::from)?;
-        let described = dataset.referred_grid().and_then(|grid| {
-            Ok((
-                grid,
-                stored_array(dataset, &self.roles, &self.shape, &grid)?,
-            ))
-        });
-        let (grid, array) =
-            &described.map_err(|problem| NoReferences::unmapped(&dataset.path, problem))?;
+        let _working = dataset.begin_work().map_err(ReadError::from)?;
+        let unmapped = |problem| NoReferences::unmapped(&dataset.path, problem);
+        let grid = dataset.referred_grid().map_err(unmapped)?;
+        let array = stored_array(dataset, &self.roles, &self.shape, &grid).map_err(unmapped)?;
         let Xyz { x, y, z } = self.shape.size;
-        let beyond = [self.shape.times, z, y, x];
-        for (file, chunks) in dataset.referred_chunks(grid)? {
+        let end = [self.shape.times, z, y, x];
+        for (file, chunks) in dataset.referred_chunks(&grid)? {
             let chunks = chunks.filter_map(|(number, offset, length)| {
                 let place = self.roles.in_volume(&grid.numbered(number))?;
-                let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < beyond[axis]);
+                let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < end[axis]);
                 is_within.then_some(StoredChunk {
                     place,
                     offset,
@@ -586,7 +590,7 @@ impl Volume for Hdf5Volume {
             take(StoredPart {
                 dataset: &dataset.path,
                 file,
-                array,
+                array: &array,
                 chunks: Box::new(chunks),
             })?;
         }
@@ -614,11 +618,11 @@ impl Volume for Hdf5Volume {
     }
 }
 
-/// A chunk and its index entry.
+/// A chunk and its index entry; `None`: it was never written.
 type LocatedChunk = (Option<Entry>, WantedChunk);
 
-/// Chunks, and those of their bytes that are on their way from a store.
-type Portion = (Vec<LocatedChunk>, Option<(StoredRanges, Gathering)>);
+/// A portion of chunks, and the fetch of their bytes if they lie in a store.
+type BegunPortion<'l> = (&'l [LocatedChunk], Option<(StoredRanges, Gathering)>);
 
 /// A request, and its box in stored order.
 struct BoxReading<'a> {
@@ -632,20 +636,26 @@ impl BoxReading<'_> {
     }
 }
 
-/// Takes the chunks to read next: all of a local file; of an object in a store, as many as are
-/// fetched at once.
-fn taken(located: &mut Vec<LocatedChunk>, is_remote: bool) -> Option<Vec<LocatedChunk>> {
+/// Divides chunks into portions, which are fetched and decoded one after the other. All chunks of a
+/// local file are one portion; of an object in a store, a portion is at most [`PORTION`] bytes
+/// long, or one chunk.
+fn portions(located: &[LocatedChunk], is_remote: bool) -> Vec<&[LocatedChunk]> {
+    let mut portions = Vec::new();
+    let mut start = 0;
     let mut bytes = 0;
-    let beyond = located.iter().position(|(entry, _)| {
-        bytes += stored_length(*entry);
-        is_remote && bytes > PORTION
-    });
-    let count = beyond.unwrap_or(located.len()).max(1);
-    if located.is_empty() {
-        return None;
+    for (index, (entry, _)) in located.iter().enumerate() {
+        let length = stored_length(*entry);
+        if is_remote && index > start && bytes + length > PORTION {
+            portions.push(&located[start..index]);
+            start = index;
+            bytes = 0;
+        }
+        bytes += length;
     }
-    let rest = located.split_off(count);
-    Some(std::mem::replace(located, rest))
+    if start < located.len() {
+        portions.push(&located[start..]);
+    }
+    portions
 }
 
 /// The number of stored bytes of a chunk with this index entry.

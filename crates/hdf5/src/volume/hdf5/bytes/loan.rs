@@ -60,14 +60,14 @@ impl Borrowed<'_> {
     /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
-    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if
-    /// it copies most of them. Fails and discards the result of `work` if bytes turn out to be
+    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `is_dense`
+    /// if it copies most of them. Fails and discards the result of `work` if bytes turn out to be
     /// missing.
     pub fn lend<T>(
         &self,
         address: u64,
         length: usize,
-        whole: bool,
+        is_dense: bool,
         work: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, ReadError> {
         let end = address.saturating_add(length as u64);
@@ -78,7 +78,7 @@ impl Borrowed<'_> {
         let _reading = self.bytes.reading();
         let mapping = self.bytes.map(end).map_err(|e| system(&self.place, &e))?;
         let range = address as usize..end as usize;
-        if whole && length > Self::ANNOUNCED {
+        if is_dense && length > Self::ANNOUNCED {
             mapping.announce(&range);
         }
         mapping.lend(range, work).map_err(|Gone| {

@@ -1,5 +1,5 @@
-//! Buffers for stored bytes, which threads reuse: page faults on fresh memory, and clearing it, cost
-//! more than a read.
+//! Buffers for stored bytes, which threads reuse: page faults on fresh memory, and clearing it,
+//! cost more than a read.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -9,10 +9,10 @@ use crate::volume::ReadError;
 
 /// The maximum number of buffers that a thread keeps.
 const MAX_BUFFERS: usize = 16;
-/// The maximum size in bytes of a buffer that is kept beside another one.
-const MAX_KEPT: usize = 1 << 20;
-/// The size in bytes to which a larger buffer is cut if it is the only one that its thread keeps.
-const MAX_ONLY: usize = 2 << 20;
+/// The maximum size in bytes of a buffer that a thread keeps besides its first one.
+const MAX_FURTHER: usize = 1 << 20;
+/// The maximum size in bytes of the first buffer that a thread keeps; a larger one is cut to it.
+const MAX_FIRST: usize = 2 << 20;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -67,14 +67,14 @@ impl AsRef<[u8]> for Fetched {
 impl Drop for Fetched {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        // Not while the thread ends.
+        // Fails while the thread ends, when the buffer is no longer needed.
         let _ = BUFFERS.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.is_empty() {
-                buffer.truncate(MAX_ONLY);
-                buffer.shrink_to(MAX_ONLY);
+                buffer.truncate(MAX_FIRST);
+                buffer.shrink_to(MAX_FIRST);
                 kept.push(buffer);
-            } else if kept.len() < MAX_BUFFERS && buffer.len() <= MAX_KEPT {
+            } else if kept.len() < MAX_BUFFERS && buffer.len() <= MAX_FURTHER {
                 kept.push(buffer);
             }
         });

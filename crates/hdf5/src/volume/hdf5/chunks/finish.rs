@@ -6,20 +6,21 @@
 //! tiles: decoding a screen full of chunks whole would take too long, and they are finished in the
 //! next pauses.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::RequestId;
 
-use super::{Chunk, ChunkRequest, ChunkStore, Extent};
+use super::{Chunk, ChunkRequest, ChunkStore, DecodeExtent};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::stored_chunk::FetchedChunk;
 use crate::volume::{ReadError, VoxelType};
 use serde::Deserialize;
 
-/// When checksums are compared of chunks that are needed only in part.
+/// When the checksums of chunks that are needed only in part are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
@@ -41,44 +42,41 @@ impl ChunkStore {
     /// From now on, decodes chunks whole even under `render.verify = "idle"`: there will be no idle
     /// time.
     pub fn verify_at_once(&self) {
-        self.at_once
-            .store(true, std::sync::atomic::Ordering::Relaxed);
+        self.verifies_at_once.store(true, Ordering::Relaxed);
     }
 
     fn verify(&self) -> Verify {
-        let at_once = self.at_once.load(std::sync::atomic::Ordering::Relaxed);
-        if at_once && self.verify == Verify::Idle {
+        if self.verify == Verify::Idle && self.verifies_at_once.load(Ordering::Relaxed) {
             Verify::Always
         } else {
             self.verify
         }
     }
 
-    /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the
-    /// cache.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> Extent {
+    /// How far to decode a chunk. If a shorter prefix of it is in the cache, `begun` is when that
+    /// was decoded.
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> DecodeExtent {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
             || wanted.dataset.is_corrupt(&wanted.at)
         {
-            return Extent::Whole;
+            return DecodeExtent::Whole;
         }
-        let interactive = verify == Verify::Idle && self.activity.paused_lately();
+        let is_interactive = verify == Verify::Idle && self.activity.paused_lately();
+        // A tenth more than wanted: enough for the next slices until the chunk is finished.
+        let a_tenth_more = DecodeExtent::Prefix(wanted.voxels + wanted.voxels / 10);
         match begun {
-            // A tenth more than wanted: enough for the next slices until the chunk is finished.
-            None if interactive => Extent::Prefix(wanted.voxels + wanted.voxels / 10),
-            None if self.follows_a_whole_one(wanted) => Extent::Whole,
-            None => Extent::Prefix(wanted.voxels),
-            Some(begun) if interactive && self.activity.last_pause() > begun => {
-                Extent::Prefix(wanted.voxels + wanted.voxels / 10)
+            None if is_interactive => a_tenth_more,
+            None if self.follows_a_whole_one(wanted) => DecodeExtent::Whole,
+            None => DecodeExtent::Prefix(wanted.voxels),
+            Some(begun) if is_interactive && self.activity.last_pause() > begun => a_tenth_more,
+            // The next slice came without a pause. A short prefix delays it least; doubling limits
+            // the number of voxels that are decoded again.
+            Some(_) if is_interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
+                DecodeExtent::Prefix(2 * wanted.voxels)
             }
-            // The next slice came without a pause. A short prefix delays it least; doubling bounds
-            // what is decoded again.
-            Some(_) if interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
-                Extent::Prefix(2 * wanted.voxels)
-            }
-            Some(_) => Extent::Whole,
+            Some(_) => DecodeExtent::Whole,
         }
     }
 
@@ -101,14 +99,11 @@ impl ChunkStore {
         if chunk[axis] < 16 || wanted.voxels > dataset.grid.voxels() / chunk[axis] {
             return false;
         }
-        let mut place = *at;
-        place[axis] = before;
-        let previous = self.cache.peek(&(
-            dataset.content_id(&place),
-            dataset.grid.number(&place),
-            wanted.voxel,
-        ));
-        previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
+        let mut previous = *wanted;
+        previous.at[axis] = before;
+        self.cache
+            .peek(&previous.key())
+            .is_some_and(|chunk| chunk.is_whole && !chunk.is_constant)
     }
 
     /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels,
@@ -117,34 +112,38 @@ impl ChunkStore {
         &self,
         wanted: &ChunkRequest<'_>,
         stored: &FetchedChunk<'_>,
-        extent: Extent,
+        extent: DecodeExtent,
     ) -> Result<Chunk, ReadError> {
-        let decode = |voxels| {
-            let dataset = wanted.dataset;
-            dataset.decode(&wanted.at, stored, voxels, wanted.voxel, self.meter(wanted))
+        let dataset = wanted.dataset;
+        let decode =
+            |voxels| dataset.decode(&wanted.at, stored, voxels, wanted.voxel, self.meter(wanted));
+        let voxels = match extent {
+            DecodeExtent::Whole => u64::MAX,
+            DecodeExtent::Prefix(voxels) => voxels,
         };
-        let voxels = if let Extent::Prefix(voxels) = extent {
-            voxels
-        } else {
-            u64::MAX
-        };
-        let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
-            // Asked first: it refuses a corrupt chunk.
-            Err(error) if !self.may_show_prefix(&error, wanted) || no_less => return Err(error),
-            Err(_) if extent != Extent::Whole => decode(wanted.voxels)?,
-            Err(damage) => {
-                warn_of(&damage, wanted.request());
+            Err(error) => {
+                // Called in any case: it refuses a corrupt chunk.
+                let may_show_prefix = self.may_show_prefix(&error, wanted);
+                let has_more = voxels > wanted.voxels && wanted.voxels < dataset.grid.voxels();
+                if !may_show_prefix || !has_more {
+                    return Err(error);
+                }
+                if extent == DecodeExtent::Whole {
+                    warn_of(&error, wanted.request());
+                }
                 let chunk = decode(wanted.voxels)?;
-                chunk.settle();
+                if extent == DecodeExtent::Whole {
+                    chunk.settle();
+                }
                 chunk
             }
         };
         self.metrics
             .chunk_decoded_bytes
             .inc_by(chunk.samples.bytes().len() as u64);
-        self.note(&chunk, wanted);
+        self.note_unfinished(&chunk, wanted);
         Ok(chunk)
     }
 
@@ -161,11 +160,11 @@ impl ChunkStore {
     }
 
     /// Adds a chunk that was decoded in part to the chunks that its read wants finished.
-    pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
-        let Some(unfinished) = wanted.unfinished.filter(|_| !chunk.is_settled()) else {
-            return;
-        };
-        if self.verify() == Verify::Idle {
+    pub(super) fn note_unfinished(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
+        if let Some(unfinished) = wanted.unfinished
+            && !chunk.is_settled()
+            && self.verify() == Verify::Idle
+        {
             unfinished.add(UnfinishedChunk {
                 store: self.clone(),
                 dataset: Arc::downgrade(wanted.dataset),
@@ -176,7 +175,7 @@ impl ChunkStore {
         }
     }
 
-    /// Has every read of a chunk fail from now on. `request` wanted the chunk.
+    /// Makes every read of a chunk fail from now on. `request` wanted the chunk.
     fn refuse(&self, error: &ReadError, wanted: &ChunkRequest<'_>, request: Option<&RequestId>) {
         if wanted.dataset.note_corrupt(&wanted.at) {
             self.metrics.chunks_refused.inc();
@@ -215,8 +214,8 @@ impl UnfinishedChunk {
         let dataset = dataset.upgrade().ok_or(Abandoned)?;
         let wanted = ChunkRequest::new(&dataset, *at, u64::MAX, *voxel);
         let key = wanted.key();
-        let kept = store.cache.peek(&key);
-        if kept.as_ref().is_some_and(|chunk| chunk.is_settled()) {
+        let prefix = store.cache.peek(&key);
+        if prefix.as_ref().is_some_and(|chunk| chunk.is_settled()) {
             return Ok(());
         }
         let meter = store.meter(&wanted);
@@ -234,14 +233,14 @@ impl UnfinishedChunk {
                 let weight = chunk.weight();
                 store
                     .cache
-                    .replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
+                    .replace_if(&key, Arc::new(chunk), weight, |known| !known.is_whole);
                 Ok(())
             }
             // The prefix stays, and is not finished again.
             Err(damage @ ReadError::Damaged { .. }) => {
                 warn_of(&damage, request.as_ref());
-                if let Some(chunk) = kept {
-                    chunk.settle();
+                if let Some(prefix) = prefix {
+                    prefix.settle();
                 }
                 Ok(())
             }

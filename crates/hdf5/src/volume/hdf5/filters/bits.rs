@@ -1,14 +1,14 @@
 //! Bit streams, most significant bit first: read sequentially, or unpacked as numbers of equal
 //! width.
 
-use super::Broken;
+use super::FilterError;
 
 /// Reads numbers of any width from a byte slice.
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// Buffered bits, from the top; the bits below the first `held` may already contain some of the
-    /// next ones.
+    /// Buffered bits, from the top. Below the first `held` bits there may already be some of the
+    /// next bits.
     window: u64,
     held: u32,
 }
@@ -85,26 +85,27 @@ impl<'a> BitReader<'a> {
 
 /// Numbers of `bits` bits (at most 64), packed without gaps.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packed<'a> {
+pub(super) struct PackedNumbers<'a> {
     pub bytes: &'a [u8],
     pub bits: u32,
 }
 
-/// The count and format of output integers.
+/// The number and the format of unpacked integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Elements {
+pub(super) struct IntegerLayout {
     pub count: usize,
     /// Bytes per element: 1, 2, 4 or 8.
     pub width: usize,
     pub big_endian: bool,
 }
 
-impl Elements {
+impl IntegerLayout {
     /// From filter parameters: order 0 is little-endian, 1 big-endian.
     pub fn new(count: u32, width: u32, order: u32) -> Option<Self> {
         let count = count as usize;
         let width = width as usize;
-        (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self {
+        let is_known = matches!(width, 1 | 2 | 4 | 8) && order < 2;
+        is_known.then_some(Self {
             count,
             width,
             big_endian: order == 1,
@@ -112,21 +113,20 @@ impl Elements {
     }
 
     /// The size of all elements in bytes; fails if it exceeds `limit`.
-    pub fn bytes(&self, limit: usize) -> Result<usize, Broken> {
-        let bytes = self
-            .count
-            .checked_mul(self.width)
-            .filter(|bytes| *bytes <= limit);
-        bytes.ok_or_else(|| "it is longer than a chunk".into())
+    pub fn bytes(&self, limit: usize) -> Result<usize, FilterError> {
+        match self.count.checked_mul(self.width) {
+            Some(bytes) if bytes <= limit => Ok(bytes),
+            _ => Err("it is longer than a chunk".into()),
+        }
     }
 
     /// Unpacks one number per element, maps it by `value`, and writes the results.
     pub fn unpack(
         self,
-        packed: Packed<'_>,
+        packed: PackedNumbers<'_>,
         limit: usize,
         value: impl Fn(u64) -> u64,
-    ) -> Result<Vec<u8>, Broken> {
+    ) -> Result<Vec<u8>, FilterError> {
         let mut out = vec![0; self.bytes(limit)?];
         if (packed.bytes.len() as u64) * 8 < self.count as u64 * u64::from(packed.bits) {
             return Err("it ends too early".into());
@@ -143,7 +143,7 @@ impl Elements {
 
 fn fill<const N: usize>(
     out: &mut [u8],
-    packed: Packed<'_>,
+    packed: PackedNumbers<'_>,
     big_endian: bool,
     value: impl Fn(u64) -> u64,
 ) {
@@ -160,10 +160,10 @@ fn fill<const N: usize>(
     }
 }
 
-/// Unpacks groups of eight numbers and returns how many it unpacked: a third of the time of one by
-/// one. Does nothing for numbers of more than 16 bits.
+/// Unpacks groups of eight numbers of at most 16 bits, in a third of the time that it takes one by
+/// one; returns how many numbers it unpacked, 0 if they are wider.
 fn by_eights<const N: usize>(
-    packed: Packed<'_>,
+    packed: PackedNumbers<'_>,
     targets: &mut [[u8; N]],
     put: &impl Fn(u64, &mut [u8; N]),
 ) -> usize {
@@ -196,7 +196,7 @@ fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
     std::array::from_fn(|number| (word << (number * BITS) >> (128 - BITS)) as u64)
 }
 
-impl Packed<'_> {
+impl PackedNumbers<'_> {
     #[inline(always)]
     fn number(self, index: usize) -> u64 {
         let position = index * self.bits as usize;
@@ -279,12 +279,12 @@ mod tests {
                         .fold(0, |byte, bit| byte << 1 | (bit - b'0'))
                 })
                 .collect();
-            let elements = Elements {
+            let elements = IntegerLayout {
                 count: numbers.len(),
                 width: 8,
                 big_endian: bits % 2 == 1,
             };
-            let packed = Packed {
+            let packed = PackedNumbers {
                 bytes: &bytes,
                 bits,
             };
@@ -308,12 +308,12 @@ mod tests {
 
     #[test]
     fn too_few_bits_and_too_many_elements_are_refused() {
-        let elements = Elements {
+        let elements = IntegerLayout {
             count: 3,
             width: 2,
             big_endian: false,
         };
-        let packed = |bytes| Packed { bytes, bits: 12 };
+        let packed = |bytes| PackedNumbers { bytes, bits: 12 };
         assert_eq!(
             elements
                 .unpack(packed(&[0x12, 0x3a, 0xbc, 0xde, 0xf0]), 6, |n| n + 1)

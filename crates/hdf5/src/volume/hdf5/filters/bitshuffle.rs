@@ -6,8 +6,8 @@
 //! uncompressed. See K. Masui et al., "A compression scheme for radio data in high performance
 //! computing" (2015).
 
-use super::cursor::Cursor;
-use super::{Broken, Decoder, compressed, lz4, shuffle, zstd};
+use super::cursor::ByteCursor;
+use super::{Decoder, FilterError, compressed, lz4, shuffle, zstd};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub(super) struct Bitshuffle {
     element: usize,
     /// Elements per block, unless the chunk states it.
     block: usize,
-    inner: Inner,
+    inner: InnerCodec,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inner {
+enum InnerCodec {
     None,
     Lz4,
     Zstd,
@@ -32,9 +32,9 @@ impl Bitshuffle {
             return None;
         };
         let inner = match options.get(1).copied().unwrap_or(0) {
-            0 => Inner::None,
-            2 => Inner::Lz4,
-            3 => Inner::Zstd,
+            0 => InnerCodec::None,
+            2 => InnerCodec::Lz4,
+            3 => InnerCodec::Zstd,
             _ => return None,
         };
         let element = *element as usize;
@@ -57,15 +57,15 @@ fn default_block(element: usize) -> Option<usize> {
 }
 
 impl Decoder for Bitshuffle {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let Bitshuffle {
             element,
             block,
             inner,
         } = *self;
-        let mut input = Cursor(bytes);
+        let mut input = ByteCursor(bytes);
         let (size, block) = match inner {
-            Inner::None => (bytes.len(), block * element),
+            InnerCodec::None => (bytes.len(), block * element),
             _ => (input.long_size_be()?, input.size_be()?),
         };
         if size > limit {
@@ -82,7 +82,7 @@ impl Decoder for Bitshuffle {
         let mut scratch = vec![0; block.min(shuffled.len())];
         for target in shuffled.chunks_mut(block) {
             let planes = match inner {
-                Inner::None => input.take(target.len())?,
+                InnerCodec::None => input.take(target.len())?,
                 _ => inflated(&mut input, inner, &mut scratch[..target.len()])?,
             };
             untranspose(planes, target, element);
@@ -92,7 +92,7 @@ impl Decoder for Bitshuffle {
     }
 
     fn bound(&self, before: usize, size: usize) -> usize {
-        if self.inner == Inner::None {
+        if self.inner == InnerCodec::None {
             before
         } else {
             compressed(size)
@@ -101,14 +101,14 @@ impl Decoder for Bitshuffle {
 }
 
 fn inflated<'a>(
-    input: &mut Cursor<'_>,
-    inner: Inner,
+    input: &mut ByteCursor<'_>,
+    inner: InnerCodec,
     scratch: &'a mut [u8],
-) -> Result<&'a [u8], Broken> {
+) -> Result<&'a [u8], FilterError> {
     let length = input.size_be()?;
     let stored = input.take(length)?;
     match inner {
-        Inner::Zstd => zstd::block(stored, scratch)?,
+        InnerCodec::Zstd => zstd::block(stored, scratch)?,
         _ => lz4::block(stored, scratch)?,
     }
     Ok(scratch)
@@ -125,7 +125,7 @@ pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
         return;
     }
     // Eight elements share a byte of a row. After the transpose each of eight rows belongs to one
-    // of them; then whole bytes are shuffled.
+    // of the eight elements; then whole bytes are shuffled.
     let mut turned = vec![0; target.len()];
     for (byte, rows) in planes.chunks_exact(8 * row).take(element).enumerate() {
         let mut rows = rows.chunks_exact(row);

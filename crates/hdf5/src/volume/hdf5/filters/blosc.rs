@@ -10,15 +10,15 @@ mod codec;
 mod frame;
 mod header;
 
-use super::cursor::Cursor;
-use super::{Broken, bitshuffle, shuffle, zstd};
+use super::cursor::ByteCursor;
+use super::{FilterError, bitshuffle, shuffle, zstd};
 
 use self::codec::Codec;
 pub(super) use self::frame::Frame;
-use self::header::{BloscChunk, BloscFilter, Content};
+use self::header::{BloscChunk, BloscFilter, ChunkContent};
 
 /// Decodes one chunk of blosc or blosc2 to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     let chunk = BloscChunk::parse(bytes)?;
     if chunk.size > limit {
         return Err("it is longer than a chunk".into());
@@ -29,11 +29,11 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 }
 
 /// Decodes a chunk that must fill `out`.
-fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), Broken> {
+fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), FilterError> {
     if chunk.size != out.len() {
         return Err(format!("it has {} bytes instead of {}", chunk.size, out.len()).into());
     }
-    let mut buffers = Buffers::default();
+    let mut buffers = BlockBuffers::default();
     for number in 0..chunk.blocks() {
         let (done, rest) = out.split_at_mut(number * chunk.block);
         let length = chunk.block.min(rest.len());
@@ -43,9 +43,9 @@ fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), Broken> {
     Ok(())
 }
 
-/// A block between its filters.
+/// Two buffers for a block, one before and one after a filter.
 #[derive(Debug, Default)]
-struct Buffers(Vec<u8>, Vec<u8>);
+struct BlockBuffers(Vec<u8>, Vec<u8>);
 
 impl BloscChunk<'_> {
     fn blocks(&self) -> usize {
@@ -56,34 +56,33 @@ impl BloscChunk<'_> {
         }
     }
 
-    /// Decodes a block into `target`, which has the block's size. `first` is block 0, or empty when
-    /// decoding that.
+    /// Decodes a block into `target`, which has the block's size. `first` is the decoded block 0;
+    /// empty while block 0 is decoded.
     fn block(
         &self,
         number: usize,
         first: &[u8],
-        buffers: &mut Buffers,
+        buffers: &mut BlockBuffers,
         target: &mut [u8],
-    ) -> Result<(), Broken> {
+    ) -> Result<(), FilterError> {
         match self.content {
-            Content::Repeated([byte]) => target.fill(*byte),
-            Content::Repeated(value) => {
-                let bytes = target.iter_mut().zip(value.iter().cycle());
-                bytes.for_each(|(place, byte)| *place = *byte);
+            ChunkContent::Repeated([byte]) => target.fill(*byte),
+            ChunkContent::Repeated(value) => {
+                for (place, byte) in target.iter_mut().zip(value.iter().cycle()) {
+                    *place = *byte;
+                }
             }
-            Content::Plain => {
-                let mut input = Cursor(self.body.get(number * self.block..).unwrap_or_default());
+            ChunkContent::Plain => {
+                let mut input =
+                    ByteCursor(self.body.get(number * self.block..).unwrap_or_default());
                 target.copy_from_slice(input.take(target.len())?);
             }
-            Content::Blocks => {
-                let mut positions = Cursor(self.body.get(4 * number..).unwrap_or_default());
+            ChunkContent::Blocks => {
+                let mut positions = ByteCursor(self.body.get(4 * number..).unwrap_or_default());
                 let position = positions.size_le()?;
-                let input = Cursor(
-                    self.bytes
-                        .get(position..)
-                        .ok_or("a block's offset is out of range")?,
-                );
-                self.compressed_block(input, first, buffers, target)?;
+                let rest = self.bytes.get(position..);
+                let stored = rest.ok_or("a block's offset is out of range")?;
+                self.compressed_block(ByteCursor(stored), first, buffers, target)?;
             }
         }
         Ok(())
@@ -91,11 +90,11 @@ impl BloscChunk<'_> {
 
     fn compressed_block(
         &self,
-        mut input: Cursor<'_>,
+        mut input: ByteCursor<'_>,
         first: &[u8],
-        buffers: &mut Buffers,
+        buffers: &mut BlockBuffers,
         target: &mut [u8],
-    ) -> Result<(), Broken> {
+    ) -> Result<(), FilterError> {
         let streams = if self.split && target.len() == self.block {
             self.element
         } else {
@@ -104,7 +103,7 @@ impl BloscChunk<'_> {
         let Some((last, others)) = self.filters.split_first() else {
             return self.streams(&mut input, streams, target);
         };
-        let Buffers(from, to) = buffers;
+        let BlockBuffers(from, to) = buffers;
         from.resize(target.len(), 0);
         to.resize(target.len(), 0);
         self.streams(&mut input, streams, from)?;
@@ -118,10 +117,10 @@ impl BloscChunk<'_> {
 
     fn streams(
         &self,
-        input: &mut Cursor<'_>,
+        input: &mut ByteCursor<'_>,
         count: usize,
         target: &mut [u8],
-    ) -> Result<(), Broken> {
+    ) -> Result<(), FilterError> {
         let length = target.len() / count;
         if length == 0 || !target.len().is_multiple_of(count) {
             return Err(format!("a block of {} bytes has no {count} streams", target.len()).into());
@@ -131,29 +130,37 @@ impl BloscChunk<'_> {
             .try_for_each(|part| self.stream(input, part))
     }
 
-    fn stream(&self, input: &mut Cursor<'_>, target: &mut [u8]) -> Result<(), Broken> {
+    /// Decodes a stream, which must fill `target`.
+    fn stream(&self, input: &mut ByteCursor<'_>, target: &mut [u8]) -> Result<(), FilterError> {
         let length = input.i32_le()?;
-        match usize::try_from(length) {
-            Ok(0) if self.is_second => target.fill(0),
-            Ok(length) if length == target.len() => target.copy_from_slice(input.take(length)?),
-            Ok(length) => {
-                let stored = input.take(length)?;
-                match self.dictionary {
-                    None => self.codec.decode(stored, target)?,
-                    Some(dictionary) if self.codec == Codec::Zstd => {
-                        zstd::block_with(dictionary, stored, target)?;
-                    }
-                    Some(_) => return Err(Broken::unsupported("blosc2 with a dictionary for lz4")),
-                }
+        let Ok(stored_length) = usize::try_from(length) else {
+            // In blosc2, a byte that is repeated, followed by a flag.
+            let is_repeated = self.is_second && length >= -255 && input.byte()? & 1 == 1;
+            if !is_repeated {
+                return Err("the length of a stream is invalid".into());
             }
-            Err(_) if self.is_second && length >= -255 && input.byte()? & 1 == 1 => {
-                target.fill(length.unsigned_abs() as u8);
-            }
-            Err(_) => return Err("the length of a stream is invalid".into()),
+            target.fill(length.unsigned_abs() as u8);
+            return Ok(());
+        };
+        if stored_length == 0 && self.is_second {
+            target.fill(0);
+            return Ok(());
         }
-        Ok(())
+        let stored = input.take(stored_length)?;
+        if stored_length == target.len() {
+            target.copy_from_slice(stored);
+            return Ok(());
+        }
+        match self.dictionary {
+            None => self.codec.decode(stored, target),
+            Some(dictionary) if self.codec == Codec::Zstd => {
+                zstd::block_with(dictionary, stored, target)
+            }
+            Some(_) => Err(FilterError::unsupported("blosc2 with a dictionary for lz4")),
+        }
     }
 
+    /// Undoes a filter of a block; `first` is as for [`BloscChunk::block`].
     fn undo(&self, filter: BloscFilter, from: &[u8], to: &mut [u8], first: &[u8]) {
         match filter {
             BloscFilter::Shuffle(element) => shuffle::unshuffle(from, to, element),

@@ -2,13 +2,13 @@
 
 use bzip2::{Decompress, Status};
 
-use super::Broken;
+use super::FilterError;
 
 /// The first bytes of a stream.
 const MAGIC: &[u8] = b"BZh";
 
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
-pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     // One extra byte, so that the end of the stream is reached and overlong streams are detected.
     let mut out = Vec::with_capacity(limit.saturating_add(1));
     let mut rest = bytes;

@@ -6,49 +6,49 @@ use std::fmt;
 /// Why a filter could not decode its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
-pub(in super::super) struct Broken {
+pub(in super::super) struct FilterError {
     problem: Cow<'static, str>,
-    pub(super) cause: Cause,
+    pub(super) kind: FilterErrorKind,
 }
 
-/// The kinds of [`Broken`].
+/// The kinds of [`FilterError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum FilterErrorKind {
     /// The bytes are not what the filter writes.
     Malformed,
     /// The stream is well-formed but its checksum or length is wrong, so that a prefix would decode
     /// to wrong voxels without an error.
     Corrupt,
-    /// The filter, or a part of it that only the bytes name, is not decoded here; `problem` is its
+    /// The filter, or a codec that the stored bytes name, is not decoded here; `problem` is its
     /// name.
     Unsupported,
 }
 
-impl Broken {
-    fn new(cause: Cause, problem: impl Into<Cow<'static, str>>) -> Self {
+impl FilterError {
+    fn new(kind: FilterErrorKind, problem: impl Into<Cow<'static, str>>) -> Self {
         let problem = problem.into();
-        Broken { problem, cause }
+        FilterError { problem, kind }
     }
 
     pub(super) fn corrupt(problem: &'static str) -> Self {
-        Self::new(Cause::Corrupt, problem)
+        Self::new(FilterErrorKind::Corrupt, problem)
     }
 
     /// The error of a filter that is not decoded here.
     pub(super) fn unsupported(name: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Cause::Unsupported, name)
+        Self::new(FilterErrorKind::Unsupported, name)
     }
 }
 
-impl From<&'static str> for Broken {
+impl From<&'static str> for FilterError {
     fn from(problem: &'static str) -> Self {
-        Self::new(Cause::Malformed, problem)
+        Self::new(FilterErrorKind::Malformed, problem)
     }
 }
 
-impl From<String> for Broken {
+impl From<String> for FilterError {
     fn from(problem: String) -> Self {
-        Self::new(Cause::Malformed, problem)
+        Self::new(FilterErrorKind::Malformed, problem)
     }
 }
 
@@ -58,15 +58,15 @@ pub(super) type Bytes<'a> = Cow<'a, [u8]>;
 /// Decodes what a filter stored, under the parameters of one dataset.
 pub(super) trait Decoder: fmt::Debug + Send + Sync {
     /// Decodes to at most `limit` bytes.
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken>;
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>;
 
-    /// Decodes at least the first `needed` bytes, for filters that then save work.
+    /// Decodes at least the first `needed` bytes. The default decodes everything.
     fn decode_first<'a>(
         &self,
         bytes: Bytes<'a>,
         limit: usize,
         _needed: usize,
-    ) -> Result<Bytes<'a>, Broken> {
+    ) -> Result<Bytes<'a>, FilterError> {
         self.decode(&bytes, limit).map(Cow::Owned)
     }
 

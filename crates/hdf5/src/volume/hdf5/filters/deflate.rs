@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use libdeflater::{DecompressionError, Decompressor};
 
 use super::super::reused_buffer;
-use super::{Broken, Bytes, Decoder};
+use super::{Bytes, Decoder, FilterError};
 
 /// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so
 /// at most one match of 258 bytes is missing at the end of the buffer, except before a stored
@@ -29,7 +29,7 @@ const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 pub(super) struct Deflate;
 
 impl Decoder for Deflate {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let mut out = reused_buffer::take(limit);
         let length = inflate(bytes, &mut out)?;
         out.truncate(length);
@@ -42,7 +42,7 @@ impl Decoder for Deflate {
         bytes: Bytes<'a>,
         limit: usize,
         needed: usize,
-    ) -> Result<Bytes<'a>, Broken> {
+    ) -> Result<Bytes<'a>, FilterError> {
         let is_short = needed < limit - limit / 8 && limit - needed > ROOM;
         let prefix = if is_short {
             prefix(&bytes, needed)?
@@ -56,7 +56,7 @@ impl Decoder for Deflate {
 }
 
 /// At least the first `needed` bytes; `None` if libdeflate stopped before the marker.
-fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
+fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, FilterError> {
     let mut out = vec![0; needed + ROOM];
     let mark = needed + AHEAD..needed + AHEAD + MARK.len();
     out[mark.clone()].copy_from_slice(&MARK);
@@ -73,15 +73,15 @@ const INVALID: &str = "its zlib stream is invalid";
 
 /// Decodes a whole stream into the front of `target` and verifies its checksum; returns the decoded
 /// length.
-pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
+pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterError> {
     let inflated = Decompressor::new().zlib_decompress(bytes, target);
     inflated.map_err(|error| match error {
         DecompressionError::BadData if ends_well(bytes, target) => {
-            Broken::corrupt("the checksum of its zlib stream differs from that of its data")
+            FilterError::corrupt("the checksum of its zlib stream differs from that of its data")
         }
         DecompressionError::BadData => INVALID.into(),
         DecompressionError::InsufficientSpace => {
-            Broken::corrupt("its zlib stream is longer than a chunk")
+            FilterError::corrupt("its zlib stream is longer than a chunk")
         }
     })
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use voltile_base::simd::multiversion;
 
-use super::{Broken, Bytes, Decoder};
+use super::{Bytes, Decoder, FilterError};
 
 const BYTES: usize = 4;
 
@@ -12,7 +12,7 @@ const BYTES: usize = 4;
 pub(super) struct Fletcher32;
 
 impl Decoder for Fletcher32 {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         self.decode_first(bytes.into(), limit, limit)
             .map(Cow::into_owned)
     }
@@ -26,7 +26,7 @@ impl Decoder for Fletcher32 {
         bytes: Bytes<'a>,
         _limit: usize,
         _needed: usize,
-    ) -> Result<Bytes<'a>, Broken> {
+    ) -> Result<Bytes<'a>, FilterError> {
         let (data, stored) = bytes
             .split_last_chunk::<BYTES>()
             .ok_or("it is too short for a checksum")?;

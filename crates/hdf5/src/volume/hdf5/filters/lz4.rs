@@ -4,12 +4,12 @@
 //! stored size (4), and the last one may be shorter. A block with a stored size equal to its
 //! decoded size is uncompressed.
 
-use super::Broken;
-use super::cursor::Cursor;
+use super::FilterError;
+use super::cursor::ByteCursor;
 
 /// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut input = Cursor(bytes);
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
+    let mut input = ByteCursor(bytes);
     let size = input.long_size_be()?;
     let block_size = input.size_be()?;
     if size > limit {
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 }
 
 /// Decodes one raw LZ4 block, which must fill `target`.
-pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), FilterError> {
     match lz4_flex::block::decompress_into(bytes, target) {
         Ok(length) if length == target.len() => Ok(()),
         Ok(_) => Err("an LZ4 block is too short".into()),

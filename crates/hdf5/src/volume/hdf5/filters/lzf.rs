@@ -1,20 +1,20 @@
 //! lzf (filter 32000): Marc Lehmann's format, as written by h5py.
 
-use super::Broken;
-use super::cursor::Cursor;
+use super::FilterError;
+use super::cursor::ByteCursor;
 
 /// Copies are of at least this many bytes: a constant length halves the time. No run of literals is
 /// longer.
 const PIECE: usize = 32;
 
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
-pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = Output {
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
+    let mut out = LzfOutput {
         bytes: vec![0; limit.saturating_add(PIECE)],
         length: 0,
         limit,
     };
-    let mut input = Cursor(bytes);
+    let mut input = ByteCursor(bytes);
     while let Ok(control) = input.byte() {
         if control < 32 {
             let piece = input.0.first_chunk();
@@ -33,15 +33,15 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 }
 
 /// The decoded bytes, with room after them to write a whole piece.
-struct Output {
+struct LzfOutput {
     bytes: Vec<u8>,
     length: usize,
     limit: usize,
 }
 
-impl Output {
+impl LzfOutput {
     /// The end after appending `more` bytes.
-    fn end(&self, more: usize) -> Result<usize, Broken> {
+    fn end(&self, more: usize) -> Result<usize, FilterError> {
         if more > self.limit - self.length {
             Err("it is longer than a chunk".into())
         } else {
@@ -51,7 +51,7 @@ impl Output {
 
     /// Appends a run. `piece` starts with it, and is `None` if the input has fewer bytes left than
     /// a piece.
-    fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), Broken> {
+    fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), FilterError> {
         let end = self.end(run.len())?;
         match piece {
             Some(piece) => self.bytes[self.length..][..PIECE].copy_from_slice(piece),
@@ -62,7 +62,7 @@ impl Output {
     }
 
     /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
-    fn repeat(&mut self, distance: usize, length: usize) -> Result<(), Broken> {
+    fn repeat(&mut self, distance: usize, length: usize) -> Result<(), FilterError> {
         let from = self
             .length
             .checked_sub(distance)
@@ -88,7 +88,7 @@ pub(super) fn repeat(
     distance: usize,
     length: usize,
     limit: usize,
-) -> Result<(), Broken> {
+) -> Result<(), FilterError> {
     let from = out
         .len()
         .checked_sub(distance)

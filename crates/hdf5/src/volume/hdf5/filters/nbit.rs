@@ -3,8 +3,8 @@
 //! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not
 //! voxels, and are not decoded.
 
-use super::bits::{Elements, Packed};
-use super::{Broken, Decoder};
+use super::bits::{IntegerLayout, PackedNumbers};
+use super::{Decoder, FilterError};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) enum NBit {
     Idle,
     /// Numbers of `precision` bits, `offset` bits above the lowest.
     Packed {
-        elements: Elements,
+        elements: IntegerLayout,
         precision: u32,
         offset: u32,
     },
@@ -32,7 +32,7 @@ impl NBit {
         let (ATOMIC, &[order, precision, offset]) = (class, rest) else {
             return None;
         };
-        let elements = Elements::new(count, width, order)?;
+        let elements = IntegerLayout::new(count, width, order)?;
         let fits =
             precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
         fits.then_some(NBit::Packed {
@@ -44,7 +44,7 @@ impl NBit {
 }
 
 impl Decoder for NBit {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         match *self {
             NBit::Idle => Ok(bytes.to_vec()),
             NBit::Packed {
@@ -52,7 +52,7 @@ impl Decoder for NBit {
                 precision,
                 offset,
             } => elements.unpack(
-                Packed {
+                PackedNumbers {
                     bytes,
                     bits: precision,
                 },

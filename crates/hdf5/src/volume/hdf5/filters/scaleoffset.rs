@@ -6,9 +6,9 @@
 //! for which this filter is lossy, are left to the library. BigDataViewer writes all integers with
 //! this filter.
 
-use super::bits::{Elements, Packed};
-use super::cursor::Cursor;
-use super::{Broken, Decoder};
+use super::bits::{IntegerLayout, PackedNumbers};
+use super::cursor::ByteCursor;
+use super::{Decoder, FilterError};
 
 /// The size of the header before the packed numbers.
 const HEADER: usize = 21;
@@ -16,7 +16,7 @@ const HEADER: usize = 21;
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScaleOffset {
-    elements: Elements,
+    elements: IntegerLayout,
     fill: Option<u64>,
     /// Set up to use all bits, so that it does nothing.
     idle: bool,
@@ -43,7 +43,7 @@ impl ScaleOffset {
         else {
             return None;
         };
-        let elements = Elements::new(count, width, order)?;
+        let elements = IntegerLayout::new(count, width, order)?;
         let fill = (filled == 1).then_some(u64::from(high) << 32 | u64::from(low));
         Some(Self {
             elements,
@@ -54,7 +54,7 @@ impl ScaleOffset {
 }
 
 impl Decoder for ScaleOffset {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let ScaleOffset {
             elements,
             fill,
@@ -64,7 +64,7 @@ impl Decoder for ScaleOffset {
             return Ok(bytes.to_vec());
         }
         let (bits, least) = header(bytes)?;
-        let packed = Packed {
+        let packed = PackedNumbers {
             bytes: bytes.get(HEADER..).unwrap_or_default(),
             bits,
         };
@@ -89,8 +89,8 @@ impl Decoder for ScaleOffset {
 
 /// Numbers that need all bits are stored unchanged, in the byte order of the machine that wrote
 /// them.
-fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = Cursor(bytes).take(elements.bytes(limit)?)?.to_vec();
+fn whole(bytes: &[u8], elements: IntegerLayout, limit: usize) -> Result<Vec<u8>, FilterError> {
+    let mut out = ByteCursor(bytes).take(elements.bytes(limit)?)?.to_vec();
     if elements.big_endian {
         out.chunks_exact_mut(elements.width)
             .for_each(<[u8]>::reverse);
@@ -99,8 +99,8 @@ fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Brok
 }
 
 /// The number of bits and the minimum.
-fn header(bytes: &[u8]) -> Result<(u32, u64), Broken> {
-    let mut input = Cursor(bytes);
+fn header(bytes: &[u8]) -> Result<(u32, u64), FilterError> {
+    let mut input = ByteCursor(bytes);
     let bits = u32::from_le_bytes(input.array()?);
     let length = usize::from(input.byte()?).min(8);
     let mut least = [0; 8];

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use voltile_base::simd::multiversion;
 
-use super::{Broken, Bytes, Decoder};
+use super::{Bytes, Decoder, FilterError};
 
 /// The filter's parameter: the size of an element.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Shuffle {
 }
 
 impl Decoder for Shuffle {
-    fn decode(&self, bytes: &[u8], _limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], _limit: usize) -> Result<Vec<u8>, FilterError> {
         Ok(decode(bytes, self.0))
     }
 
@@ -26,7 +26,8 @@ impl Decoder for Shuffle {
         bytes: Bytes<'a>,
         limit: usize,
         needed: usize,
-    ) -> Result<Bytes<'a>, Broken> {
+    ) -> Result<Bytes<'a>, FilterError> {
+        // All is there, or all is needed.
         if bytes.len() >= limit || needed >= limit {
             return self.decode(&bytes, limit).map(Cow::Owned);
         }
@@ -48,7 +49,7 @@ impl Decoder for Shuffle {
         before
     }
 
-    /// All byte planes except the last, and the start of that.
+    /// All byte planes except the last one, and the start of the last one.
     fn needed_for(&self, needed: usize, size: usize) -> usize {
         let count = size.checked_div(self.0).unwrap_or(0);
         match self.0 {
@@ -93,8 +94,9 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     }
 }
 
-/// For element sizes that are a power of two: `rounds` of merging two halves byte by byte, which is
-/// far faster.
+/// For element sizes that are a power of two, merges two halves byte by byte in `rounds` rounds,
+/// which is far faster. Rounds write to `elements` and to a buffer by turns, the last one to
+/// `elements`.
 fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     let mut other = if rounds > 1 {
         vec![0; planes.len()]

@@ -7,8 +7,8 @@
 mod aec;
 
 use self::aec::StreamCoding;
-use super::cursor::Cursor;
-use super::{Broken, Decoder, shuffle};
+use super::cursor::ByteCursor;
+use super::{Decoder, FilterError, shuffle};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Szip {
 }
 
 impl Decoder for Szip {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let Szip {
             bits,
             line,
@@ -54,16 +54,14 @@ impl Decoder for Szip {
             predicted,
             big_endian,
         } = *self;
-        let mut input = Cursor(bytes);
+        let mut input = ByteCursor(bytes);
         let size = input.size_le()?;
         if size > limit {
             return Err("it is longer than a chunk".into());
         }
-        let (bits, planes) = if bits < 32 {
-            (bits, 1)
-        } else {
-            (8, bits as usize / 8)
-        };
+        // Long numbers are coded byte by byte: each byte of a number is in a plane of its own.
+        let planes = if bits < 32 { 1 } else { bits as usize / 8 };
+        let bits = if planes == 1 { bits } else { 8 };
         let width = (bits as usize).div_ceil(8).next_power_of_two();
         if size % (width * planes) != 0 {
             return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
@@ -76,15 +74,12 @@ impl Decoder for Szip {
             interval,
             predicted,
         };
-        let count = numbers / line * (interval * block) + numbers % line;
+        // Whole lines are padded to whole blocks; the last line may be shorter.
+        let coded = numbers / line * (interval * block) + numbers % line;
         let mut out = Vec::with_capacity(size);
-        aec::decode(input.0, coding, count, |filled_up| {
-            put(
-                &mut out,
-                &filled_up[..line.min(filled_up.len())],
-                width,
-                big_endian,
-            );
+        aec::decode(input.0, coding, coded, |padded| {
+            let own = &padded[..line.min(padded.len())];
+            put(&mut out, own, width, big_endian);
         })?;
         Ok(if planes > 1 {
             shuffle::decode(&out, planes)
@@ -94,6 +89,7 @@ impl Decoder for Szip {
     }
 }
 
+/// Appends numbers of `width` bytes.
 fn put(out: &mut Vec<u8>, numbers: &[u32], width: usize, big_endian: bool) {
     match (width, big_endian) {
         (1, _) => out.extend(numbers.iter().map(|number| *number as u8)),

@@ -100,7 +100,7 @@ fn the_library_undoes_those_that_it_does_not_have_with_ours() {
         fixture
             .filters
             .iter()
-            .all(|(id, _)| *id >= FOREIGN || *id == 2)
+            .all(|(id, _)| *id >= FIRST_FOREIGN || *id == 2)
     };
     for fixture in FIXTURES.iter().filter(has_foreign) {
         let read = if fixture.width == 4 {

@@ -5,10 +5,10 @@ use std::io;
 
 use zstd::bulk::Decompressor;
 
-use super::Broken;
+use super::FilterError;
 
 /// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     let mut out = Vec::with_capacity(limit);
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, &mut out))?;
     // A vector's capacity may exceed the requested one.
@@ -19,20 +19,24 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 }
 
 /// Decodes frames that must fill `target`.
-pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), FilterError> {
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, target))?;
     filled(length, target)
 }
 
 /// Decodes frames that were compressed with a dictionary and must fill `target`.
-pub(super) fn block_with(dictionary: &[u8], bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+pub(super) fn block_with(
+    dictionary: &[u8],
+    bytes: &[u8],
+    target: &mut [u8],
+) -> Result<(), FilterError> {
     let length = Decompressor::with_dictionary(dictionary)
         .and_then(|mut decoder| decoder.decompress_to_buffer(bytes, target))
         .map_err(|e| format!("zstd: {e}"))?;
     filled(length, target)
 }
 
-fn filled(length: usize, target: &[u8]) -> Result<(), Broken> {
+fn filled(length: usize, target: &[u8]) -> Result<(), FilterError> {
     if length == target.len() {
         Ok(())
     } else {
@@ -43,7 +47,7 @@ fn filled(length: usize, target: &[u8]) -> Result<(), Broken> {
 /// Lends the thread's decoder: creating one for each small block would cost more than decoding it.
 fn with_decoder<T>(
     work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>,
-) -> Result<T, Broken> {
+) -> Result<T, FilterError> {
     thread_local! {
         static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }

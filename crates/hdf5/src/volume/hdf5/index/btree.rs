@@ -37,13 +37,11 @@ pub(super) fn entries(
         entries: Vec::new(),
     };
     // The positions of the nodes of one level.
-    let mut nodes: Vec<u64> = tree
-        .root
-        .map(|root| metadata.position(root))
-        .into_iter()
-        .collect();
+    let mut nodes = Vec::new();
+    nodes.extend(tree.root.map(|root| metadata.position(root)));
+    let nodes_at_once = (MAX_AT_ONCE / reading.node_size()).max(1) as usize;
     while !nodes.is_empty() {
-        for batch in nodes.chunks((MAX_AT_ONCE / reading.node_size()).max(1) as usize) {
+        for batch in nodes.chunks(nodes_at_once) {
             ensure_in_time(until)?;
             for block in metadata.blocks(batch, reading.node_size())? {
                 reading.node(&block)?;

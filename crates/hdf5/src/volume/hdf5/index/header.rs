@@ -31,13 +31,13 @@ pub(super) struct ChunkTree {
     pub dimensions: usize,
 }
 
-/// How the messages of a header are stored.
+/// The version of a header, by which its messages are stored in different ways.
 #[derive(Debug, Clone, Copy)]
-enum HeaderForm {
+enum HeaderVersion {
     One,
     Two {
         /// Whether each message has its creation index.
-        indexed: bool,
+        is_indexed: bool,
     },
 }
 
@@ -55,8 +55,10 @@ pub(super) fn tree(
     address: u64,
     rank: usize,
 ) -> Result<Option<ChunkTree>, IndexError> {
-    let tree = found(metadata, address)?;
-    if let Some(tree) = tree.filter(|tree| tree.dimensions != rank + 1) {
+    let tree = find_tree(metadata, address)?;
+    if let Some(tree) = tree
+        && tree.dimensions != rank + 1
+    {
         return Err(unexpected(
             metadata.position(address),
             &format!("one with chunks of {} dimensions", tree.dimensions),
@@ -69,10 +71,11 @@ pub(super) fn tree(
     Ok(tree)
 }
 
-fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, IndexError> {
+/// The tree that an object header names, of whatever rank.
+fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, IndexError> {
     let position = metadata.position(address);
     let mut first = only(metadata.blocks(&[position], FIRST_READ)?)?;
-    let (form, start, length) = prefix(&mut metadata.fields(&first, 0))?;
+    let (version, start, length) = prefix(&mut metadata.fields(&first, 0))?;
     let whole = start.saturating_add(length);
     let mut left = MAX_BYTES;
     spend(&mut left, whole, position)?;
@@ -83,7 +86,7 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, Ind
     let messages = metadata
         .fields(&first, start as usize)
         .part(length as usize)?;
-    if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+    if let Some(layout) = layout(messages, version, metadata, &mut pieces)? {
         return Ok(layout.0);
     }
     let mut seen = HashSet::new();
@@ -104,8 +107,8 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, Ind
             .map(|piece| (piece.position, piece.length))
             .collect();
         for block in metadata.blocks_of(&wanted)? {
-            let messages = continued(metadata.fields(&block, 0), form)?;
-            if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+            let messages = continued(metadata.fields(&block, 0), version)?;
+            if let Some(layout) = layout(messages, version, metadata, &mut pieces)? {
                 return Ok(layout.0);
             }
         }
@@ -117,6 +120,7 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, Ind
     ))
 }
 
+/// The only block that was read.
 fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
     blocks
         .into_iter()
@@ -124,6 +128,7 @@ fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
         .ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
 }
 
+/// Subtracts bytes that are read from those that may be read of a header.
 fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     *left = left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");
@@ -136,9 +141,9 @@ fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Reads the beginning of a header: how its messages are stored, where they begin, and their total
-/// length in this block.
-fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), IndexError> {
+/// Reads the beginning of a header: its version, where its messages begin, and their total length
+/// in this block.
+fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderVersion, u64, u64), IndexError> {
     let begins = *fields;
     let signature = fields.take(4)?;
     if signature == b"OHDR" {
@@ -150,10 +155,10 @@ fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), IndexError>
     }
     // The reference count.
     fields.skip(4)?;
-    Ok((HeaderForm::One, 16, u64::from(fields.u32()?)))
+    Ok((HeaderVersion::One, 16, u64::from(fields.u32()?)))
 }
 
-fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), IndexError> {
+fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderVersion, u64, u64), IndexError> {
     let position = fields.position();
     let version = fields.byte()?;
     let flags = fields.byte()?;
@@ -171,8 +176,8 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), Inde
     let length = fields.number(size)?;
     let start = 6 + times + limits + size;
     Ok((
-        HeaderForm::Two {
-            indexed: flags & 0x04 != 0,
+        HeaderVersion::Two {
+            is_indexed: flags & 0x04 != 0,
         },
         start as u64,
         length,
@@ -180,8 +185,8 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), Inde
 }
 
 /// The messages of a further block.
-fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, IndexError> {
-    if matches!(form, HeaderForm::One) {
+fn continued(mut fields: Fields<'_>, version: HeaderVersion) -> Result<Fields<'_>, IndexError> {
+    if matches!(version, HeaderVersion::One) {
         return Ok(fields);
     }
     let position = fields.position();
@@ -198,24 +203,24 @@ fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, Ind
     fields.part(length)
 }
 
-/// The result of a header that has a data layout message.
+/// A data layout message: the tree that it names, if it names one.
 struct LayoutMessage(Option<ChunkTree>);
 
 /// Looks for the data layout message, and collects further blocks.
 fn layout(
     mut fields: Fields<'_>,
-    form: HeaderForm,
+    version: HeaderVersion,
     metadata: &Metadata<'_>,
     pieces: &mut Vec<HeaderPiece>,
 ) -> Result<Option<LayoutMessage>, IndexError> {
-    let prefix = match form {
-        HeaderForm::One => 8,
-        HeaderForm::Two { indexed } => 4 + if indexed { 2 } else { 0 },
+    let prefix = match version {
+        HeaderVersion::One => 8,
+        HeaderVersion::Two { is_indexed } => 4 + if is_indexed { 2 } else { 0 },
     };
     // Fewer bytes are a gap.
     while fields.left() >= prefix {
         let mut head = fields.part(prefix)?;
-        let kind = if matches!(form, HeaderForm::One) {
+        let kind = if matches!(version, HeaderVersion::One) {
             head.u16()?
         } else {
             u16::from(head.byte()?)

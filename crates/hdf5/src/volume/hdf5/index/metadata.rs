@@ -127,19 +127,14 @@ impl<'b> Fields<'b> {
 
     /// A little-endian number of this size; one that does not fit into 64 bits becomes the largest.
     pub fn number(&mut self, size: usize) -> Result<u64, IndexError> {
-        let (low, high) = {
-            let bytes = self.take(size)?;
-            bytes.split_at(bytes.len().min(8))
-        };
-        let number = low
-            .iter()
-            .rev()
-            .fold(0, |number, byte| number << 8 | u64::from(*byte));
-        Ok(if high.iter().all(|byte| *byte == 0) {
-            number
-        } else {
-            u64::MAX
-        })
+        let mut number: u64 = 0;
+        for byte in self.take(size)?.iter().rev() {
+            if number >> 56 != 0 {
+                return Ok(u64::MAX);
+            }
+            number = number << 8 | u64::from(*byte);
+        }
+        Ok(number)
     }
 
     pub fn byte(&mut self) -> Result<u8, IndexError> {

@@ -1,6 +1,6 @@
 //! Reads a dataset's creation properties: its filters, raw files and virtual sources. The library
-//! makes the list of them anew whenever it is asked for, which takes long: each opening asks once
-//! or twice.
+//! makes the property list anew whenever it is asked for it, which takes long: callers ask once and
+//! pass the list on.
 
 use std::ffi::{CStr, c_char};
 
@@ -16,7 +16,7 @@ use super::handle::{Id, LONGEST_NAME, native, path_text, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::grid::Stripes;
 
-/// The most axes of a dataspace (`H5S_MAX_RANK`).
+/// The maximum number of axes of a dataspace (`H5S_MAX_RANK`).
 const MAX_RANK: usize = 32;
 
 /// One filter of a dataset's pipeline.
@@ -132,7 +132,8 @@ pub(in crate::volume::hdf5) fn raw_files(creation: &DatasetCreate) -> Result<Vec
 
 fn raw_file(creation: &DatasetCreate, index: u32) -> Result<RawFileEntry> {
     let mut name = vec![0 as c_char; LONGEST_NAME];
-    let (mut offset, mut size): (_, hsize_t) = (0, 0);
+    let mut offset = 0;
+    let mut size: hsize_t = 0;
     // SAFETY: the library copies at most `length` bytes, possibly without a terminating zero.
     unsafe {
         let length = name.len();
@@ -184,7 +185,7 @@ pub(in crate::volume::hdf5) fn virtual_sources(
     })
 }
 
-/// The part of a virtual dataset that its source of this number holds.
+/// The part of a virtual dataset that the source with this number holds.
 fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<Stripes>>> {
     // SAFETY: plain call; only called for virtual datasets, with the number of one of their
     // sources.
@@ -236,10 +237,10 @@ fn virtual_name(
         }
         let mut name = vec![0 as c_char; length + 1];
         hdf5::h5check(get(creation.id(), index, name.as_mut_ptr(), name.len()))?;
-        // `%b` in a path is a number.
-        text(name.as_ptr()).or_else(|error| match is_path {
-            true => Ok(path_text(CStr::from_ptr(name.as_ptr()).to_bytes())),
-            false => Err(error),
-        })
+        // Not always `path_text`: it would encode `%b`, which stands for a number.
+        match text(name.as_ptr()) {
+            Err(_) if is_path => Ok(path_text(CStr::from_ptr(name.as_ptr()).to_bytes())),
+            name => name,
+        }
     }
 }

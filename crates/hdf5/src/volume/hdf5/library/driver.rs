@@ -73,39 +73,39 @@ struct DriverFile {
 }
 
 /// A callback that this driver does not implement.
-type Absent = Option<extern "C" fn()>;
+type AbsentCallback = Option<extern "C" fn()>;
 
-/// `H5FD_class_t`. Absent callbacks have an arbitrary type, because all function pointers have the
-/// same size.
+/// `H5FD_class_t`. AbsentCallback callbacks have an arbitrary type, because all function pointers
+/// have the same size.
 #[repr(C)]
-struct Class {
+struct DriverClass {
     version: c_uint,
     value: c_int,
     name: *const c_char,
     max_address: haddr_t,
     close_degree: c_int,
-    terminate: Absent,
-    sb_size: Absent,
-    sb_encode: Absent,
-    sb_decode: Absent,
+    terminate: AbsentCallback,
+    sb_size: AbsentCallback,
+    sb_encode: AbsentCallback,
+    sb_decode: AbsentCallback,
     fapl_size: usize,
     fapl_get: Option<unsafe extern "C" fn(*mut PublicFile) -> *mut c_void>,
-    fapl_copy: Absent,
-    fapl_free: Absent,
+    fapl_copy: AbsentCallback,
+    fapl_free: AbsentCallback,
     dxpl_size: usize,
-    dxpl_copy: Absent,
-    dxpl_free: Absent,
+    dxpl_copy: AbsentCallback,
+    dxpl_free: AbsentCallback,
     open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut PublicFile>,
     close: Option<unsafe extern "C" fn(*mut PublicFile) -> herr_t>,
     cmp: Option<unsafe extern "C" fn(*const PublicFile, *const PublicFile) -> c_int>,
     query: Option<unsafe extern "C" fn(*const PublicFile, *mut c_ulong) -> herr_t>,
-    get_type_map: Absent,
-    alloc: Absent,
-    free: Absent,
+    get_type_map: AbsentCallback,
+    alloc: AbsentCallback,
+    free: AbsentCallback,
     get_eoa: Option<unsafe extern "C" fn(*const PublicFile, c_int) -> haddr_t>,
     set_eoa: Option<unsafe extern "C" fn(*mut PublicFile, c_int, haddr_t) -> herr_t>,
     get_eof: Option<unsafe extern "C" fn(*const PublicFile, c_int) -> haddr_t>,
-    get_handle: Absent,
+    get_handle: AbsentCallback,
     read: Option<
         unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t,
     >,
@@ -119,22 +119,22 @@ struct Class {
             *const c_void,
         ) -> herr_t,
     >,
-    read_vector: Absent,
-    write_vector: Absent,
-    read_selection: Absent,
-    write_selection: Absent,
-    flush: Absent,
-    truncate: Absent,
+    read_vector: AbsentCallback,
+    write_vector: AbsentCallback,
+    read_selection: AbsentCallback,
+    write_selection: AbsentCallback,
+    flush: AbsentCallback,
+    truncate: AbsentCallback,
     lock: Option<unsafe extern "C" fn(*mut PublicFile, bool) -> herr_t>,
     unlock: Option<unsafe extern "C" fn(*mut PublicFile) -> herr_t>,
-    del: Absent,
-    ctl: Absent,
+    del: AbsentCallback,
+    ctl: AbsentCallback,
     free_lists: [c_int; 7],
 }
 
 unsafe extern "C" {
     /// As in the crate, except for the type of `class`.
-    fn H5FDregister(class: *const Class) -> hid_t;
+    fn H5FDregister(class: *const DriverClass) -> hid_t;
 }
 
 /// Sets our driver and an admission in a file access property list. The caller holds the library's
@@ -169,7 +169,7 @@ fn register() -> Result<hid_t> {
         )
         .into());
     }
-    let class = Class {
+    let class = DriverClass {
         version: CLASS_VERSION,
         value: DRIVER_VALUE,
         name: c"voltile".as_ptr(),
@@ -223,7 +223,10 @@ fn guarded<T>(failed: T, work: impl FnOnce() -> Option<T>) -> T {
         .unwrap_or(failed)
 }
 
+/// The open file that begins with this header.
+///
 /// # Safety
+///
 /// `file` was returned by [`open`] and has not been closed.
 unsafe fn file_of<'a>(file: *const PublicFile) -> &'a DriverFile {
     // SAFETY: `open` returns a `DriverFile`, whose first field is the `PublicFile`.

@@ -9,7 +9,7 @@ use super::handle::{Id, native, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::significant::SignificantBits;
 
-/// The library's limit of the axes of an array (`H5S_MAX_RANK`).
+/// The maximum number of axes of an array (`H5S_MAX_RANK`).
 const MAX_ARRAY_RANK: usize = 32;
 
 /// The stored element type of a volume.
@@ -152,8 +152,9 @@ fn base(own: &Id) -> Result<Id> {
 }
 
 impl StoredType {
-    /// The type of elements that consist of as many numbers of this type, one after the other;
-    /// `None` if they are longer, or consist of numbers that only the library converts.
+    /// The type of elements that consist of numbers of this type in an array of these extents, one
+    /// after the other; `None` if the elements are longer, or if only the library converts the
+    /// numbers.
     fn repeated(self, own: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
         // SAFETY: plain call on an open type.
         let size = unsafe { t::H5Tget_size(own.0) } as u64;
@@ -210,7 +211,7 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
     Ok(first.repeated(own, vec![u64::from(count)], meaning))
 }
 
-/// Whether each member has a name that it may have.
+/// Whether the name of each member is one of the known names for its place.
 fn are_members(names: &[String], known: &[&[&str]]) -> bool {
     let mut members = names.iter().zip(known);
     members.all(|(name, known)| known.contains(&name.as_str()))
@@ -235,9 +236,9 @@ fn bitfield_type(own: &Id) -> Option<StoredType> {
 fn other_type(own: &Id) -> OtherType {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
-    // SAFETY: a plain call on the open type that a list is made of.
-    let is_of_bytes = class == t::H5T_class_t::H5T_VLEN
-        && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
+    let is_list = class == t::H5T_class_t::H5T_VLEN;
+    // SAFETY: plain call on the open type of the list's members.
+    let is_of_bytes = is_list && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
     let (what, is_text) = match class {
         t::H5T_class_t::H5T_STRING => ("texts", true),
         t::H5T_class_t::H5T_REFERENCE => ("references", true),
@@ -269,30 +270,37 @@ fn other_type(own: &Id) -> OtherType {
     }
 }
 
-/// The layout of a number: (size in bytes, significant bits if not all are, whether big-endian).
-fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, bool) {
-    // SAFETY: plain calls on an open atomic type.
-    let (size, precision, offset, order) = unsafe {
-        let size = t::H5Tget_size(own.0);
-        let precision = t::H5Tget_precision(own.0);
-        (
+/// The layout of a number.
+struct NumberLayout {
+    /// In bytes.
+    size: usize,
+    /// `None` if all bits are significant.
+    significant: Option<SignificantBits>,
+    big_endian: bool,
+}
+
+impl NumberLayout {
+    fn new(own: &Id, signed: bool) -> Self {
+        // SAFETY: plain call on an open atomic type.
+        let size = unsafe { t::H5Tget_size(own.0) };
+        // SAFETY: as above.
+        let precision = unsafe { t::H5Tget_precision(own.0) };
+        // SAFETY: as above.
+        let offset = unsafe { t::H5Tget_offset(own.0) };
+        // SAFETY: as above.
+        let order = unsafe { t::H5Tget_order(own.0) };
+        let is_padded = precision != size * 8 || offset != 0;
+        let bits = SignificantBits {
+            precision: precision as u32,
+            offset: offset as u32,
+            signed,
+        };
+        Self {
             size,
-            precision,
-            t::H5Tget_offset(own.0),
-            t::H5Tget_order(own.0),
-        )
-    };
-    let part = precision != size * 8 || offset != 0;
-    let bits = SignificantBits {
-        precision: precision as u32,
-        offset: offset as u32,
-        signed,
-    };
-    (
-        size,
-        part.then_some(bits),
-        order == t::H5T_order_t::H5T_ORDER_BE,
-    )
+            significant: is_padded.then_some(bits),
+            big_endian: order == t::H5T_order_t::H5T_ORDER_BE,
+        }
+    }
 }
 
 fn integer_type(own: &Id) -> Option<StoredType> {
@@ -303,7 +311,11 @@ fn integer_type(own: &Id) -> Option<StoredType> {
 
 /// The type of an integer or, as an unsigned one, of a bitfield.
 fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
-    let (size, significant, big_endian) = number_layout(own, signed);
+    let NumberLayout {
+        size,
+        significant,
+        big_endian,
+    } = NumberLayout::new(own, signed);
     let voxel = match (size, signed) {
         (1, false) => VoxelType::U8,
         (1, true) => VoxelType::I8,
@@ -327,7 +339,7 @@ fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
 }
 
 fn float_type(own: &Id) -> Option<StoredType> {
-    let (size, part, big_endian) = number_layout(own, true);
+    let layout = NumberLayout::new(own, true);
     let mut fields = [0; 5];
     let [sign, exponent, exponent_bits, mantissa, mantissa_bits] = &mut fields;
     // SAFETY: plain calls on an open floating point type.
@@ -342,13 +354,13 @@ fn float_type(own: &Id) -> Option<StoredType> {
         );
         t::H5Tget_ebias(own.0)
     };
-    let (voxel, ieee_fields, ieee_bias) = match size {
+    let (voxel, ieee_fields, ieee_bias) = match layout.size {
         2 => (VoxelType::F16, [15, 10, 5, 0, 10], 15),
         1..=4 => (VoxelType::F32, [31, 23, 8, 0, 23], 127),
         5.. => (VoxelType::F64, [63, 52, 11, 0, 52], 1023),
         _ => return None,
     };
-    let plain = part.is_none() && fields == ieee_fields && bias == ieee_bias;
+    let plain = layout.significant.is_none() && fields == ieee_fields && bias == ieee_bias;
     // The library converts other 16-bit float formats to 32 bits.
     let voxel = if voxel == VoxelType::F16 && !plain {
         VoxelType::F32
@@ -359,7 +371,7 @@ fn float_type(own: &Id) -> Option<StoredType> {
         voxel,
         plain,
         significant: None,
-        big_endian,
+        big_endian: layout.big_endian,
         meaning: ElementMeaning::Voxels,
         extents: Vec::new(),
     })

@@ -58,17 +58,21 @@ pub(in crate::volume::hdf5) fn read_strings(
         }
     })
     .map_err(|error| format!("{error} (texts may take {} MiB at once)", most >> 20))?;
-    let strings = pointers.iter().map(|pointer| match pointer.is_null() {
-        true => Vec::new(),
-        // SAFETY: the library has written the string to the arena, where a zero byte follows it.
-        false => unsafe { CStr::from_ptr(*pointer) }.to_bytes().to_vec(),
-    });
-    let strings = strings.collect();
+    let mut strings = Vec::with_capacity(pointers.len());
+    for pointer in pointers {
+        strings.push(if pointer.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: the library has written the string to the arena, where a zero byte follows
+            // it; the arena is dropped below.
+            unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
+        });
+    }
     drop(arena);
     Ok(strings)
 }
 
-/// Memory in the arena, with a zero byte after it; null if no more is left.
+/// Memory in the arena, with a zero byte after it; null if too little is left.
 ///
 /// # Safety
 ///

@@ -7,7 +7,7 @@ use voltile_base::geometry::{Axis, Region, Xyz};
 
 use crate::volume::hdf5::View;
 use crate::volume::hdf5::dataset::StoredDataset;
-use crate::volume::hdf5::grid::{Position, RANK, StoredBox, linear};
+use crate::volume::hdf5::grid::{Position, RANK, StoredBox, linear, padded};
 use crate::volume::hdf5::library::ElementMeaning;
 use crate::volume::scatter::{Sieve, Strided};
 use crate::volume::{ComplexPart, Positions, Tzyx};
@@ -36,8 +36,8 @@ impl Role {
         }
     }
 
-    /// The place of an axis among t, z, y and x.
-    pub fn rank(self) -> Option<usize> {
+    /// The index of the axis among t, z, y and x.
+    pub fn tzyx_index(self) -> Option<usize> {
         match self {
             Role::Time => Some(0),
             Role::Space(Axis::Z) => Some(1),
@@ -62,38 +62,29 @@ impl AxisRoles {
                 "its shape {shape:?} and the axes \"{axes}\" differ in rank"
             ));
         }
-        let mut roles = [Role::Fixed(0); RANK];
-        let mut own = view
-            .axes
-            .iter()
-            .map(|axis| Role::of(axis, &view.fixed))
-            .collect::<Vec<_>>();
-        if dataset.stored.meaning == ElementMeaning::Complex {
-            let part = view.part.ok_or(ComplexPart::EXPECTED)?;
-            own.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
-        }
-        for (place, role) in roles.iter_mut().rev().zip(own.iter().rev()) {
-            *place = *role;
-        }
-        for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
+        let mut roles = Vec::new();
+        for (axis, extent) in view.axes.iter().zip(&dataset.shape) {
+            let role = Role::of(axis, &view.fixed);
             if let Role::Fixed(index) = role
-                && index >= extent
+                && index >= *extent
             {
                 return Err(format!(
                     "the axis {axis} has {extent} positions; there is no {index}"
                 ));
             }
+            roles.push(role);
         }
-        Ok(Self(roles))
+        if dataset.stored.meaning == ElementMeaning::Complex {
+            let part = view.part.ok_or(ComplexPart::EXPECTED)?;
+            roles.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
+        }
+        Ok(Self(padded(&roles, Role::Fixed(0))))
     }
 
     /// Whether the stored axes are in the order z, y, x.
     pub fn is_in_order(&self) -> bool {
-        self.0
-            .iter()
-            .filter(|role| matches!(role, Role::Space(_)))
-            .filter_map(|role| role.rank())
-            .is_sorted()
+        let spatial = self.0.iter().filter(|role| matches!(role, Role::Space(_)));
+        spatial.filter_map(|role| role.tzyx_index()).is_sorted()
     }
 
     /// The region at a time point, in stored axis order.
@@ -111,8 +102,8 @@ impl AxisRoles {
         }
     }
 
-    /// The place of samples in a contiguous buffer of shape `dims` (stored order); they lie in a
-    /// part whose first voxel is at `within`.
+    /// The place of samples in a contiguous buffer of shape `dims` (stored order). The samples lie
+    /// in a part of the buffer whose first voxel is at `within`.
     pub fn place(
         &self,
         dims: &Position,
@@ -137,8 +128,8 @@ impl AxisRoles {
     pub fn tzyx(&self, stored: &Position, missing: u64) -> Tzyx {
         let mut all = [missing; 4];
         for (role, value) in self.0.iter().zip(stored) {
-            if let Some(rank) = role.rank() {
-                all[rank] = *value;
+            if let Some(index) = role.tzyx_index() {
+                all[index] = *value;
             }
         }
         all
@@ -154,9 +145,14 @@ impl AxisRoles {
     /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
     /// not show it.
     pub fn in_volume(&self, at: &Position) -> Option<Tzyx> {
-        let mut roles = self.0.iter().zip(at);
-        let is_shown = roles.all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
-        is_shown.then(|| self.tzyx(at, 0))
+        for (role, position) in self.0.iter().zip(at) {
+            if let Role::Fixed(shown) = role
+                && shown != position
+            {
+                return None;
+            }
+        }
+        Some(self.tzyx(at, 0))
     }
 
     /// Runs of positions along each stored axis, at the first time point.

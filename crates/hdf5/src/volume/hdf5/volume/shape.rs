@@ -22,7 +22,7 @@ pub(super) fn volume_shape(
     }
     let chunk = roles.spatial(&dataset.chunk_shape(), 1);
     let stored = dataset.stored.voxel;
-    let voxel = match (stored, view.means) {
+    let voxel = match (stored, view.reinterpret_as) {
         (signed, Some(unsigned)) if signed.unsigned() == Some(unsigned) => unsigned,
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
@@ -63,13 +63,10 @@ fn chunk_coding(
     if !roles.is_in_order() {
         return Err("its axes are not in the order z, y, x".to_owned());
     }
-    // Axes that are not in space must not lie within a chunk.
-    let others = roles.0.iter().zip(dataset.grid.chunk());
-    if others
-        .filter(|(role, _)| !matches!(role, Role::Space(_)))
-        .any(|(_, extent)| *extent > 1)
-    {
-        return Err("its chunks hold several time points or channels".to_owned());
+    for (role, extent) in roles.0.iter().zip(dataset.grid.chunk()) {
+        if !matches!(role, Role::Space(_)) && *extent > 1 {
+            return Err("its chunks hold several time points or channels".to_owned());
+        }
     }
     Ok(ChunkCoding { voxel, ..coding })
 }
@@ -79,11 +76,14 @@ fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
     let bytes = dataset.declared_fill.as_deref()?;
     let mut fill = Samples::default();
     fill.reset(voxel, 1);
-    (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
+    if fill.bytes().len() != bytes.len() {
+        return None;
+    }
+    fill.bytes_mut().copy_from_slice(bytes);
     Some(fill)
 }
 
-/// How the chunks of a grid of a dataset are shaped and coded; otherwise why Zarr cannot have
+/// How the chunks of a grid of a dataset are shaped and coded; otherwise why Zarr cannot describe
 /// them.
 pub(super) fn stored_array(
     dataset: &StoredDataset,
@@ -93,19 +93,19 @@ pub(super) fn stored_array(
 ) -> Result<StoredArray, String> {
     let codecs = dataset.codecs()?;
     let mut chunk = [1; 4];
-    let mut long = Vec::new();
-    for (role, extent) in roles
-        .0
-        .iter()
-        .zip(grid.chunk())
-        .filter(|(_, extent)| **extent > 1)
-    {
-        let axis = role.rank().ok_or("its chunks hold several channels")?;
-        chunk[axis] = *extent;
-        long.push(axis);
+    // The axes in stored order, without those along which a chunk is one voxel long.
+    let mut long_axes = Vec::new();
+    for (role, extent) in roles.0.iter().zip(grid.chunk()) {
+        if *extent > 1 {
+            let axis = role
+                .tzyx_index()
+                .ok_or("its chunks hold several channels")?;
+            chunk[axis] = *extent;
+            long_axes.push(axis);
+        }
     }
-    let is_reversed = !long.is_sorted();
-    if is_reversed && !long.iter().rev().is_sorted() {
+    let is_reversed = !long_axes.is_sorted();
+    if is_reversed && !long_axes.iter().rev().is_sorted() {
         return Err(
             "in its chunks the order of the axes is neither t, z, y, x nor its reverse".to_owned(),
         );

@@ -1,16 +1,16 @@
 //! blosclz: blosc's own codec, derived from FastLZ.
 
-use super::super::Broken;
-use super::super::cursor::Cursor;
+use super::super::FilterError;
+use super::super::cursor::ByteCursor;
 use super::super::lzf::repeat;
 
 /// References farther back take two more bytes.
 const FAR: usize = 8191;
 
 /// Decodes a stream that must decode to exactly `size` bytes.
-pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
+pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> {
     let mut out = Vec::with_capacity(size);
-    let mut input = Cursor(bytes);
+    let mut input = ByteCursor(bytes);
     // The upper bits of the first byte are not part of an instruction.
     let mut control = input.byte()? & 31;
     loop {
@@ -37,7 +37,7 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
 }
 
 /// The distance and length of a match.
-fn reference(control: u8, input: &mut Cursor<'_>) -> Result<(usize, usize), Broken> {
+fn reference(control: u8, input: &mut ByteCursor<'_>) -> Result<(usize, usize), FilterError> {
     let mut length = usize::from(control >> 5) + 2;
     if control >> 5 == 7 {
         loop {

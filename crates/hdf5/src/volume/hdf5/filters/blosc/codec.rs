@@ -1,6 +1,6 @@
 //! The codecs of blosc.
 
-use super::super::{Broken, deflate, lz4, zstd};
+use super::super::{FilterError, deflate, lz4, zstd};
 use super::blosclz;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Codec {
     }
 
     /// Decodes one stream, which must fill `target`.
-    pub fn decode(self, bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+    pub fn decode(self, bytes: &[u8], target: &mut [u8]) -> Result<(), FilterError> {
         match self {
             Codec::Blosclz => target.copy_from_slice(&blosclz::decode(bytes, target.len())?),
             Codec::Lz4 => lz4::block(bytes, target)?,
@@ -36,14 +36,16 @@ impl Codec {
             Codec::Snappy if snappy(bytes, target)? == target.len() => {}
             Codec::Zlib | Codec::Snappy => return Err("a stream is too short".into()),
             Codec::Unknown(number) => {
-                return Err(Broken::unsupported(format!("blosc with codec {number}")));
+                return Err(FilterError::unsupported(format!(
+                    "blosc with codec {number}"
+                )));
             }
         }
         Ok(())
     }
 }
 
-fn snappy(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
+fn snappy(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterError> {
     snap::raw::Decoder::new()
         .decompress(bytes, target)
         .map_err(|e| format!("a snappy stream is invalid ({e})").into())

@@ -6,9 +6,9 @@
 //! index, itself a chunk, with the chunks' offsets. See `README_CFRAME_FORMAT.rst` and
 //! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
-use super::super::cursor::Cursor;
-use super::super::{Broken, Decoder, compressed};
-use super::Buffers;
+use super::super::cursor::ByteCursor;
+use super::super::{Decoder, FilterError, compressed};
+use super::BlockBuffers;
 use super::header::BloscChunk;
 
 const MAGIC: &[u8] = b"b2frame\0";
@@ -30,7 +30,7 @@ const MAX_DIMENSIONS: usize = 8;
 pub(in super::super) struct Frame;
 
 impl Decoder for Frame {
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         if cursor(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
             return Err("it is not a blosc2 frame".into());
         }
@@ -50,17 +50,8 @@ impl Decoder for Frame {
         let size = size
             .filter(|size| *size <= limit)
             .ok_or("it is longer than a chunk")?;
-        let mut out = vec![0; size];
         let Some(grid) = grid else {
-            let chunk_bytes = cursor(header, place::CHUNK)?
-                .size_be()?
-                .clamp(1, size.max(1));
-            let chunks = Chunks::find(bytes, header_length, size.div_ceil(chunk_bytes))?;
-            for (number, part) in out.chunks_mut(chunk_bytes).enumerate() {
-                let chunk = chunks.get(number, [element, part.len(), part.len()])?;
-                super::decode_into(&chunk, part)?;
-            }
-            return Ok(out);
+            return decode_in_order(bytes, header_length, element, size);
         };
         let count = parts(&grid.shape, &grid.chunk).product();
         // The padding of chunks and blocks is decoded, too.
@@ -68,7 +59,8 @@ impl Decoder for Frame {
         if padded.is_none_or(|padded| padded > self.bound(0, limit)) {
             return Err("its padding is longer than a chunk".into());
         }
-        let chunks = Chunks::find(bytes, header_length, count)?;
+        let chunks = FrameChunks::find(bytes, header_length, count)?;
+        let mut out = vec![0; size];
         for number in 0..count {
             let chunk = chunks.get(number, [element, grid.chunk_bytes, grid.block_bytes])?;
             grid.decode(number, &chunk, &mut out)?;
@@ -78,29 +70,48 @@ impl Decoder for Frame {
 
     fn bound(&self, _before: usize, size: usize) -> usize {
         // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its
-        // size, of which `compressed` allows for two.
+        // size. `compressed` allows for a factor of two of it.
         compressed(size.saturating_mul(16))
     }
 }
 
-fn cursor(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
+/// Decodes the chunks of a frame whose data has no shape: `size` bytes, one chunk after the other.
+fn decode_in_order(
+    bytes: &[u8],
+    header_length: usize,
+    element: usize,
+    size: usize,
+) -> Result<Vec<u8>, FilterError> {
+    let chunk_bytes = cursor(bytes, place::CHUNK)?
+        .size_be()?
+        .clamp(1, size.max(1));
+    let chunks = FrameChunks::find(bytes, header_length, size.div_ceil(chunk_bytes))?;
+    let mut out = vec![0; size];
+    for (number, part) in out.chunks_mut(chunk_bytes).enumerate() {
+        let chunk = chunks.get(number, [element, part.len(), part.len()])?;
+        super::decode_into(&chunk, part)?;
+    }
+    Ok(out)
+}
+
+fn cursor(bytes: &[u8], position: usize) -> Result<ByteCursor<'_>, FilterError> {
     bytes
         .get(position..)
-        .map(Cursor)
+        .map(ByteCursor)
         .ok_or_else(|| "its header ends too early".into())
 }
 
 /// The chunks of a frame.
-struct Chunks<'a> {
+struct FrameChunks<'a> {
     /// The frame without its header, which offsets refer to.
     body: &'a [u8],
     /// The offset of each chunk, eight bytes in little-endian order.
     offsets: Vec<u8>,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> FrameChunks<'a> {
     /// Reads the index of a frame of `count` chunks.
-    fn find(bytes: &'a [u8], header_length: usize, count: usize) -> Result<Self, Broken> {
+    fn find(bytes: &'a [u8], header_length: usize, count: usize) -> Result<Self, FilterError> {
         let body = cursor(bytes, header_length)?.0;
         let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
         let mut offsets = vec![0; count.saturating_mul(8)];
@@ -109,9 +120,10 @@ impl<'a> Chunks<'a> {
         Ok(Self { body, offsets })
     }
 
-    /// A chunk. `sizes` are those of an element, a chunk and a block, for chunks of one value.
-    fn get(&self, number: usize, sizes: [usize; 3]) -> Result<BloscChunk<'a>, Broken> {
-        let offset = Cursor(&self.offsets[number * 8..]).array()?;
+    /// The chunk with this number. `sizes` are the sizes of an element, a chunk and a block, which
+    /// a chunk of one value does not store.
+    fn get(&self, number: usize, sizes: [usize; 3]) -> Result<BloscChunk<'a>, FilterError> {
+        let offset = ByteCursor(&self.offsets[number * 8..]).array()?;
         let offset = i64::from_le_bytes(offset);
         match usize::try_from(offset) {
             Ok(offset) => BloscChunk::parse(cursor(self.body, offset)?.0),
@@ -136,14 +148,14 @@ struct BlockGrid {
 
 impl BlockGrid {
     /// From the frame's list of metalayers; `None` if none describes blocks.
-    fn find(header: &[u8], element: usize) -> Result<Option<Self>, Broken> {
+    fn find(header: &[u8], element: usize) -> Result<Option<Self>, FilterError> {
         let Some(list) = header
             .get(place::METALAYERS..)
             .filter(|list| !list.is_empty())
         else {
             return Ok(None);
         };
-        let mut list = Cursor(list);
+        let mut list = ByteCursor(list);
         let _array_size_and_map: [u8; 5] = list.array()?;
         let count = u16::from_be_bytes(list.array()?);
         for _ in 0..count {
@@ -159,7 +171,7 @@ impl BlockGrid {
         Ok(None)
     }
 
-    fn parse(mut content: Cursor<'_>, element: usize) -> Result<Self, Broken> {
+    fn parse(mut content: ByteCursor<'_>, element: usize) -> Result<Self, FilterError> {
         let [_array, _version, dimensions] = content.array()?;
         let dimensions = usize::from(dimensions);
         if !(1..=MAX_DIMENSIONS).contains(&dimensions) {
@@ -196,11 +208,16 @@ impl BlockGrid {
     }
 
     /// Decodes all blocks of a chunk to their places in `out`, which has the shape of the data.
-    fn decode(&self, number: usize, chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), Broken> {
+    fn decode(
+        &self,
+        number: usize,
+        chunk: &BloscChunk<'_>,
+        out: &mut [u8],
+    ) -> Result<(), FilterError> {
         if (chunk.size, chunk.block) != (self.chunk_bytes, self.block_bytes) {
             return Err(format!("a chunk is not of {} bytes in blocks", self.chunk_bytes).into());
         }
-        let mut buffers = Buffers::default();
+        let mut buffers = BlockBuffers::default();
         let mut first = Vec::new();
         let mut decoded = vec![0; self.block_bytes];
         let bounds = self.bounds(number);
@@ -214,7 +231,7 @@ impl BlockGrid {
         Ok(())
     }
 
-    /// The start of a chunk, and its end, which is cut at the end of the data.
+    /// The start and the end of a chunk; the end is cut at the end of the data.
     fn bounds(&self, chunk: usize) -> [Vec<usize>; 2] {
         let start = origin(chunk, &self.shape, &self.chunk);
         let axes = start.iter().zip(&self.chunk).zip(&self.shape);
@@ -297,16 +314,17 @@ fn origin(mut number: usize, whole: &[usize], part: &[usize]) -> Vec<usize> {
     origin
 }
 
+/// Reads an array with one number for each dimension.
 fn extents(
-    content: &mut Cursor<'_>,
+    content: &mut ByteCursor<'_>,
     dimensions: usize,
-    one: impl Fn(&mut Cursor<'_>) -> Result<usize, Broken>,
-) -> Result<Vec<usize>, Broken> {
+    one: impl Fn(&mut ByteCursor<'_>) -> Result<usize, FilterError>,
+) -> Result<Vec<usize>, FilterError> {
     let _array = content.byte()?;
     (0..dimensions).map(|_| one(content)).collect()
 }
 
-fn int32(content: &mut Cursor<'_>) -> Result<usize, Broken> {
+fn int32(content: &mut ByteCursor<'_>) -> Result<usize, FilterError> {
     let _int32 = content.byte()?;
     content.size_be()
 }

@@ -1,24 +1,25 @@
 //! The chunk header: sizes, codec and filters.
 
-use super::super::Broken;
-use super::super::cursor::Cursor;
+use super::super::FilterError;
+use super::super::cursor::ByteCursor;
 use super::codec::Codec;
 
 /// The latest known version of the format; from version 3 on, chunks are of blosc2.
 const LATEST: u8 = 6;
 const FIRST_OF_BLOSC2: u8 = 3;
 
-// Flags.
+// Flags of the header.
+const SHUFFLED: u8 = 1;
 const MEMCPYED: u8 = 2;
+const BITSHUFFLED: u8 = 4;
 const DELTA: u8 = 8;
 const ONE_STREAM: u8 = 16;
+/// In blosc2, both flags together mean that an extended header follows.
 const EXTENDED: u8 = SHUFFLED | BITSHUFFLED;
 /// Stands for a codec whose number is in the extended header.
 const OTHER_CODEC: u8 = 6;
-/// Of the extended header's own flags.
+/// A flag of the extended header.
 const DICTIONARY: u8 = 1;
-const SHUFFLED: u8 = 1;
-const BITSHUFFLED: u8 = 4;
 
 /// A parsed chunk header.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct BloscChunk<'a> {
     pub bytes: &'a [u8],
     /// The part after the header.
     pub body: &'a [u8],
-    pub content: Content<'a>,
+    pub content: ChunkContent<'a>,
     /// Whether it is a blosc2 chunk.
     pub is_second: bool,
     pub codec: Codec,
@@ -46,7 +47,7 @@ pub(super) struct BloscChunk<'a> {
 }
 
 #[derive(Debug)]
-pub(super) enum Content<'a> {
+pub(super) enum ChunkContent<'a> {
     /// A single repeated value.
     Repeated(&'a [u8]),
     /// Uncompressed bytes.
@@ -66,8 +67,8 @@ pub(super) enum BloscFilter {
 }
 
 impl<'a> BloscChunk<'a> {
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
-        let mut input = Cursor(bytes);
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FilterError> {
+        let mut input = ByteCursor(bytes);
         let [version, _codec_version, flags, element] = input.array()?;
         let size = input.size_le()?;
         let block = input.size_le()?;
@@ -76,12 +77,12 @@ impl<'a> BloscChunk<'a> {
         let mut codec = flags >> 5;
         let is_second = version >= FIRST_OF_BLOSC2;
         let bytes = bytes.get(..length).ok_or("it ends too early")?;
-        let mut input = Cursor(bytes.get(16..).ok_or("its header is too short")?);
+        let mut input = ByteCursor(bytes.get(16..).ok_or("its header is too short")?);
         let element = usize::from(element);
-        let mut content = Content::Blocks;
+        let mut content = ChunkContent::Blocks;
         let mut has_dictionary = false;
         if flags & MEMCPYED != 0 {
-            content = Content::Plain;
+            content = ChunkContent::Plain;
         }
         let filters = if is_second && flags & EXTENDED == EXTENDED {
             let extension: [u8; 16] = input.array()?;
@@ -90,7 +91,7 @@ impl<'a> BloscChunk<'a> {
                 codec = extension[6];
             }
             if let Some(value) = single_value(&extension, element, input.0)? {
-                content = Content::Repeated(value);
+                content = ChunkContent::Repeated(value);
             }
             filters(&extension, element)?
         } else {
@@ -117,9 +118,9 @@ impl<'a> BloscChunk<'a> {
             size,
             block,
         };
-        if has_dictionary && matches!(chunk.content, Content::Blocks) {
-            // It lies between the offsets of the blocks and the blocks.
-            let mut rest = Cursor(body.get(4 * chunk.blocks()..).unwrap_or_default());
+        if has_dictionary && matches!(chunk.content, ChunkContent::Blocks) {
+            // The dictionary lies between the offsets of the blocks and the blocks.
+            let mut rest = ByteCursor(body.get(4 * chunk.blocks()..).unwrap_or_default());
             let length = rest.size_le()?;
             chunk.dictionary = Some(rest.take(length)?);
         }
@@ -130,11 +131,11 @@ impl<'a> BloscChunk<'a> {
     pub fn repeated(
         value: u8,
         [element, size, block]: [usize; 3],
-    ) -> Result<BloscChunk<'static>, Broken> {
+    ) -> Result<BloscChunk<'static>, FilterError> {
         Ok(BloscChunk {
             bytes: &[],
             body: &[],
-            content: Content::Repeated(known_value(value, element)?),
+            content: ChunkContent::Repeated(known_value(value, element)?),
             is_second: true,
             codec: Codec::new(0),
             filters: Vec::new(),
@@ -147,38 +148,38 @@ impl<'a> BloscChunk<'a> {
     }
 }
 
-fn ensure_known(version: u8) -> Result<(), Broken> {
+fn ensure_known(version: u8) -> Result<(), FilterError> {
     match version {
         0 | 1 => Err(format!("version {version} of its format is not known").into()),
         2..=LATEST => Ok(()),
         _ => {
             let name = format!("blosc2 with version {version} of its format");
-            Err(Broken::unsupported(name))
+            Err(FilterError::unsupported(name))
         }
     }
 }
 
 /// The filters encoded in the flags of blosc1.
-fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, Broken> {
-    match (
-        flags & DELTA != 0,
-        flags & SHUFFLED != 0,
-        flags & BITSHUFFLED != 0,
-    ) {
-        (true, ..) => Err(Broken::unsupported("blosc with its delta filter")),
-        (_, true, _) => Ok(vec![BloscFilter::Shuffle(element)]),
-        (_, _, true) => Ok(vec![BloscFilter::Bitshuffle]),
-        _ => Ok(Vec::new()),
+fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, FilterError> {
+    if flags & DELTA != 0 {
+        return Err(FilterError::unsupported("blosc with its delta filter"));
     }
+    Ok(if flags & SHUFFLED != 0 {
+        vec![BloscFilter::Shuffle(element)]
+    } else if flags & BITSHUFFLED != 0 {
+        vec![BloscFilter::Bitshuffle]
+    } else {
+        Vec::new()
+    })
 }
 
 /// The filters listed in the extended header.
-fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Broken> {
+fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, FilterError> {
     let [f0, f1, f2, f3, f4, f5, _, _, m0, m1, m2, m3, m4, m5, ..] = *extension;
     let mut filters = Vec::new();
     for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
         match number {
-            // Truncated precision, also of integers, need not be undone.
+            // Nothing, or truncated precision (also of integers), which cannot be undone.
             0 | 4 | 36 => {}
             1 if meta == 0 => filters.push(BloscFilter::Shuffle(element)),
             1 => filters.push(BloscFilter::Shuffle(usize::from(meta))),
@@ -187,7 +188,7 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Bro
             35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => {
-                return Err(Broken::unsupported(format!(
+                return Err(FilterError::unsupported(format!(
                     "blosc with its own filter {number}"
                 )));
             }
@@ -201,11 +202,11 @@ fn single_value<'a>(
     extension: &[u8; 16],
     element: usize,
     body: &'a [u8],
-) -> Result<Option<&'a [u8]>, Broken> {
+) -> Result<Option<&'a [u8]>, FilterError> {
     const LAZY_OR_INSTRUMENTED: u8 = 0x08 | 0x80;
     let [.., more_flags, flags] = *extension;
     if flags & LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
-        return Err(Broken::unsupported(
+        return Err(FilterError::unsupported(
             "blosc2 with lazy or instrumented chunks",
         ));
     }
@@ -217,7 +218,7 @@ fn single_value<'a>(
 }
 
 /// The repeated value with this number.
-fn known_value(number: u8, element: usize) -> Result<&'static [u8], Broken> {
+fn known_value(number: u8, element: usize) -> Result<&'static [u8], FilterError> {
     match (number, element) {
         // Uninitialised chunks are zero too.
         (1 | 4, _) => Ok(&[0]),

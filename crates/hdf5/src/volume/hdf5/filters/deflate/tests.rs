@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
+fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, FilterError> {
     Deflate
         .decode_first(bytes.into(), limit, needed)
         .map(Cow::into_owned)
@@ -232,7 +232,7 @@ fn a_wrong_checksum_is_told_from_a_stream_that_breaks_off() {
         .collect();
     let stream = deflated(&bytes, 0, 6);
     let is_corrupt = |stream: &[u8], limit: usize| {
-        decode(stream, limit, limit).unwrap_err().cause == super::super::Cause::Corrupt
+        decode(stream, limit, limit).unwrap_err().kind == super::super::FilterErrorKind::Corrupt
     };
     let mut wrong = stream.clone();
     *wrong.last_mut().unwrap() ^= 1;

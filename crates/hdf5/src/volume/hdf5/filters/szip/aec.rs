@@ -1,10 +1,10 @@
 //! The decoder of CCSDS 121.0-B, "Lossless Data Compression", for unsigned numbers.
 //!
-//! Numbers come in blocks, each with whichever coding was shortest. A fixed number of blocks forms
-//! an interval; with prediction, it starts with one raw number, and the further ones are stored as
-//! differences from their predecessor.
+//! Numbers come in blocks, each in the coding that was shortest for it. A fixed number of blocks
+//! forms an interval. With prediction, an interval starts with one raw number, and each further
+//! number is stored as the difference from the number before it.
 
-use super::super::Broken;
+use super::super::FilterError;
 use super::super::bits::BitReader;
 
 const ENDS: &str = "it ends too early";
@@ -28,7 +28,7 @@ pub(super) fn decode(
     coding: StreamCoding,
     count: usize,
     mut put: impl FnMut(&[u32]),
-) -> Result<(), Broken> {
+) -> Result<(), FilterError> {
     let mut decoder = StreamDecoder {
         coding,
         bits: BitReader::new(bytes),
@@ -53,7 +53,7 @@ struct StreamDecoder<'a> {
 
 impl StreamDecoder<'_> {
     /// Decodes the next interval, or the first `wanted` numbers of it.
-    fn interval(&mut self, wanted: usize) -> Result<(), Broken> {
+    fn interval(&mut self, wanted: usize) -> Result<(), FilterError> {
         self.numbers.clear();
         let whole = self.coding.block * self.coding.interval;
         while self.numbers.len() < whole.min(wanted) {
@@ -65,7 +65,7 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    fn block(&mut self, whole: usize) -> Result<(), Broken> {
+    fn block(&mut self, whole: usize) -> Result<(), FilterError> {
         let id_bits = match self.coding.bits {
             ..=8 => 3,
             9..=16 => 4,
@@ -89,7 +89,7 @@ impl StreamDecoder<'_> {
     }
 
     /// Numbers whose low bits are stored raw, after the high bits of all of them.
-    fn split(&mut self, count: usize, low_bits: u32) -> Result<(), Broken> {
+    fn split(&mut self, count: usize, low_bits: u32) -> Result<(), FilterError> {
         let start = self.numbers.len();
         for _ in 0..count {
             let high = self.unary()?;
@@ -105,7 +105,7 @@ impl StreamDecoder<'_> {
 
     /// Pairs of small numbers, each coded as one; the first number of the first pair may be known
     /// already.
-    fn pairs(&mut self, first: usize) -> Result<(), Broken> {
+    fn pairs(&mut self, first: usize) -> Result<(), FilterError> {
         const LARGEST: u32 = 90;
         for pair in 0..self.coding.block / 2 {
             let code = self.unary()?;
@@ -129,7 +129,7 @@ impl StreamDecoder<'_> {
 
     /// A run of zero blocks; five means all up to the end of the interval or of a segment of 64
     /// blocks.
-    fn zeros(&mut self, first: usize, whole: usize) -> Result<(), Broken> {
+    fn zeros(&mut self, first: usize, whole: usize) -> Result<(), FilterError> {
         const REST_OF_SEGMENT: usize = 5;
         let StreamCoding {
             block, interval, ..
@@ -149,8 +149,9 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// Adds each difference to the previous number. Differences are folded: even ones up, odd ones
-    /// down, and those that fit on one side only continue from there.
+    /// Adds each difference to the previous number. Differences are folded: even ones go up, odd
+    /// ones down. A difference that is too large for the nearer end of the range goes the
+    /// other way, and is counted from that end.
     fn add_distances(&mut self) {
         let top = u32::MAX >> (32 - self.coding.bits);
         let middle = top / 2 + 1;
@@ -170,17 +171,17 @@ impl StreamDecoder<'_> {
         }
     }
 
-    fn whole_number(&mut self) -> Result<(), Broken> {
+    fn whole_number(&mut self) -> Result<(), FilterError> {
         let number = self.read(self.coding.bits)?;
         self.numbers.push(number);
         Ok(())
     }
 
-    fn read(&mut self, count: u32) -> Result<u32, Broken> {
+    fn read(&mut self, count: u32) -> Result<u32, FilterError> {
         Ok(self.bits.read(count).ok_or(ENDS)?)
     }
 
-    fn unary(&mut self) -> Result<u32, Broken> {
+    fn unary(&mut self) -> Result<u32, FilterError> {
         Ok(self.bits.unary().ok_or(ENDS)?)
     }
 }
