@@ -130,24 +130,21 @@ fn render_writes_the_same_bytes_as_the_server() {
 #[test]
 fn render_reports_why_there_is_no_tile_and_writes_nothing() {
     let place = Place::new();
-    let configuration = fixture("voltile.toml");
-    let configuration = configuration.to_str().unwrap();
+    let file = fixture("pair_a.h5");
+    let file = file.to_str().unwrap();
     for (path, reason) in [
         (
-            "/ndtilecache/tilecache/wide_zslices/nothing/xy/0/0_0_0.png",
+            "/ndtilecache/tilecache/pair_a/nothing/xy/0/0_0_0.png",
             "nothing",
         ),
+        ("/ndtilecache/tilecache/pair_a/raw/zx/0/0_0_0.png", "zx"),
         (
-            "/ndtilecache/tilecache/wide_zslices/raw/zx/0/0_0_0.png",
-            "zx",
-        ),
-        (
-            "/elsewhere/tilecache/wide_zslices/raw/xy/0/0_0_0.png",
+            "/elsewhere/tilecache/pair_a/raw/xy/0/0_0_0.png",
             "/ndtilecache/tilecache/",
         ),
         ("nonsense", "nonsense"),
     ] {
-        let outcome = place.run(["render", path, "-o", "tile.png", "--config", configuration]);
+        let outcome = place.run(["render", path, "-o", "tile.png", file]);
         assert_eq!(outcome.code, 1, "{path}");
         assert!(outcome.err.contains(reason), "{path}: {}", outcome.err);
         assert!(!place.path("tile.png").exists(), "{path}");

@@ -178,6 +178,7 @@ fn numbers_have_the_narrowest_type_that_neuroglancer_knows_and_distinct_texts_ar
 }
 
 #[test]
+#[ignore = "slow: reads a million names"]
 fn neuroglancer_is_given_at_most_half_a_million_names() {
     let place = place("names = \"many.csv\"", "");
     let rows = |count: u64| {
@@ -587,6 +588,7 @@ fn write_wide<T: H5Type + Clone>(path: &Path, rows: u32, columns: usize, cell: &
 const PROPERTIES: &str = "/neuroglancer/brain/cells/segment_properties/info";
 
 #[test]
+#[ignore = "slow: reads a table of three million values"]
 fn properties_of_a_wide_table_take_little_more_memory_than_they_are_long_and_are_built_once() {
     let place = place("names = { path = \"/table\", id = \"id\" }", "");
     write_wide(&place.path("brain.h5"), 50_000, 60, &7u8);
@@ -613,6 +615,7 @@ fn properties_of_a_wide_table_take_little_more_memory_than_they_are_long_and_are
 }
 
 #[test]
+#[ignore = "slow: reads a table of 80 MB"]
 fn properties_of_more_than_64_mib_are_too_large_and_neuroglancer_is_not_told_of_them() {
     let place = place(
         "names = { path = \"/table\", id = \"id\" }",

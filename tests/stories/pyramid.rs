@@ -25,8 +25,23 @@ pub fn noise(at: &[usize]) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-pub fn array<T: Clone>(shape: &[usize], voxel: impl Fn(&[usize]) -> T) -> ArrayD<T> {
-    ArrayD::from_shape_fn(IxDyn(shape), |at| voxel(ndarray::Dimension::slice(&at)))
+/// Counts positions itself: `ndarray` copies each into a type of its own, which takes most of the
+/// time.
+pub fn array<T>(shape: &[usize], voxel: impl Fn(&[usize]) -> T) -> ArrayD<T> {
+    let mut next = vec![0; shape.len()];
+    ArrayD::from_shape_simple_fn(shape, || {
+        let value = voxel(&next);
+        let mut axis = shape.len();
+        while axis > 0 {
+            axis -= 1;
+            next[axis] += 1;
+            if next[axis] < shape[axis] {
+                break;
+            }
+            next[axis] = 0;
+        }
+        value
+    })
 }
 
 fn pyramid(place: &Place, arguments: &[&Path]) -> Outcome {

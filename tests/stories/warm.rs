@@ -11,7 +11,7 @@ use crate::common::made::{file, put};
 use crate::common::picture::Picture;
 use crate::common::volumes::{self, SLOW_LEVEL, Stored, invert};
 use crate::common::{MOUNT, Place, Server, outcome, signal, until_in_time, wait_until};
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{Array3, ArrayD, IxDyn};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
 /// Writes `/raw` in deflated chunks; returns the number of bytes that all of them inflate to.
 pub fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
     file(path, |file| {
-        let data = ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| voxel(at[0], at[1], at[2]));
+        let data = Array3::from_shape_fn((z, y, x), |(z, y, x)| voxel(z, y, x));
         file.new_dataset_builder()
             .with_data(&data)
             .chunk(chunk)
@@ -159,8 +159,7 @@ fn pyramid(place: &Place) -> u64 {
     let [z, y, x] = SHAPE;
     let once = volume(&place.path("fine.h5"), SHAPE, CHUNK);
     file(&place.path("coarse.h5"), |file| {
-        let data =
-            ArrayD::from_shape_fn(IxDyn(&[z, y / 2, x / 2]), |at| voxel(at[0], at[1], at[2]));
+        let data = Array3::from_shape_fn((z, y / 2, x / 2), |(z, y, x)| voxel(z, y, x));
         file.new_dataset_builder()
             .with_data(&data)
             .chunk([4, 30, 150])
@@ -328,6 +327,7 @@ pub fn kill_after(mut command: Command, more: u64, done: impl Fn() -> u64) {
 pub const SLOWLY: [&str; 2] = ["--rate", "40"];
 
 #[test]
+#[ignore = "slow: kills many runs"]
 fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {
     let place = Place::new();
     volume(&place.path("brain.h5"), SHAPE, CHUNK);
@@ -356,6 +356,7 @@ fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {
 }
 
 #[test]
+#[ignore = "slow: kills many runs"]
 fn a_run_against_a_server_can_be_killed_often_and_renders_every_tile_once() {
     let place = Place::new();
     let once = volume(&place.path("brain.h5"), SHAPE, CHUNK);

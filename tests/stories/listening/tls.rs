@@ -334,6 +334,7 @@ fn warming_reaches_a_server_over_tls_and_over_its_socket() {
 }
 
 #[test]
+#[ignore = "slow: holds thousands of connections"]
 fn thousands_of_idle_connections_take_little_memory_and_do_not_delay_others() {
     const MOST: u64 = 5000;
     let limit = getrlimit(Resource::Nofile);
