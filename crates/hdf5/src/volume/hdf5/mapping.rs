@@ -84,6 +84,24 @@ impl Mapping {
         }
     }
 
+    /// Reads a range into the page cache and maps its pages (MADV_POPULATE_READ). Returns false if
+    /// that fails, on systems that are older than Linux 5.14, too.
+    pub fn populate(&self, range: &Range<usize>) -> bool {
+        if range.start > range.end || range.end > self.length {
+            return false;
+        }
+        let start = page_of(range.start);
+        // SAFETY: the range lies within the mapping; the advice changes no memory.
+        let status = unsafe {
+            libc::madvise(
+                self.start.as_ptr().add(start).cast(),
+                range.end - start,
+                libc::MADV_POPULATE_READ,
+            )
+        };
+        status == 0
+    }
+
     /// Calls `work` with a range of the file, from which it copies. Its result is discarded if
     /// bytes were missing. `work` must not wait for other threads.
     pub fn lend<T>(&self, range: Range<usize>, work: impl FnOnce(&[u8]) -> T) -> Result<T, Gone> {
@@ -95,7 +113,9 @@ impl Mapping {
         // processes may write to the file. `work` only copies elements, each read once; no decision
         // depends on two reads being equal, any byte value is valid, and the copy is discarded if
         // the file has changed. The copy loops take slices instead of raw pointers because they are
-        // shared with chunks in memory.
+        // shared with chunks in memory. libdeflate gets the slice as a pointer. It keeps the bits
+        // that it has loaded in variables, decides by these alone, and checks its own pointers, so
+        // it neither reads nor writes out of bounds when bytes change.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len())
         };
@@ -269,6 +289,16 @@ mod tests {
         assert_eq!(mapping.lend(9_990..10_000, <[u8]>::to_vec), Ok(vec![7; 10]));
         assert_eq!(mapping.lend(9_990..10_001, <[u8]>::to_vec), Err(Gone));
         assert_eq!(mapping.lend(0..0, <[u8]>::to_vec), Ok(vec![]));
+    }
+
+    #[test]
+    fn only_bytes_of_the_file_are_populated() {
+        let file = file(10_000);
+        let mapping = Mapping::new(&file, 10_000).unwrap();
+        assert!(mapping.populate(&(9_000..10_000)));
+        assert!(!mapping.populate(&(9_000..10_001)));
+        file.set_len(0).unwrap();
+        assert!(!mapping.populate(&(9_000..10_000)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Chunks whose filters voltile supports are fetched and decoded by the calling thread; the library
 //! reads all other chunks in one step.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
 use voltile_base::metrics::Meter;
 
-use super::bytes::Fetched;
+use super::bytes::{Borrowed, Fetched};
 use super::chunks::Chunk;
 use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
@@ -26,14 +27,25 @@ const REREAD_PAUSE: Duration = Duration::from_millis(10);
 /// The time limit for reading the index of a dataset when it is opened.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
+/// The lengths of chunks that are decoded from the mapped file. Copying a shorter one costs no more
+/// than mapping its pages; decoding a longer one could be taken for a file that hangs.
+const MAPPED: RangeInclusive<u32> = 16 << 10..=8 << 20;
+
 /// A chunk before decoding.
 pub(super) enum FetchedChunk<'a> {
     /// It was never written: all its voxels have the fill value.
     NeverWritten,
     /// Its stored bytes, and what decodes them.
-    Bytes(Entry, Fetched, &'a Pipeline),
+    Bytes(Entry, StoredBytes<'a>, &'a Pipeline),
     /// Not fetched: the library reads and decodes it in one step.
     InLibrary,
+}
+
+/// The stored bytes of a chunk.
+pub(super) enum StoredBytes<'a> {
+    Copied(Fetched),
+    /// In the page cache, lent by the mapped file.
+    Mapped(Borrowed<'a>),
 }
 
 impl StoredDataset {
@@ -104,7 +116,10 @@ impl StoredDataset {
         };
         self.ensure_readable(at, entry, pipeline)?;
         let began = Instant::now();
-        let fetched = self.bytes_of(&entry)?;
+        let fetched = match self.mapped_bytes(at, entry, pipeline)? {
+            Some(mapped) => StoredBytes::Mapped(mapped),
+            None => StoredBytes::Copied(self.bytes_of(&entry)?),
+        };
         meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(FetchedChunk::Bytes(entry, fetched, pipeline))
     }
@@ -238,8 +253,28 @@ impl StoredDataset {
         if !may_decode {
             return Ok(());
         }
-        let bytes = self.bytes_of(entry)?;
+        let bytes = StoredBytes::Copied(self.bytes_of(entry)?);
         self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
+    }
+
+    /// The mapped file with the stored bytes of a chunk in memory; `None` if they must be copied.
+    fn mapped_bytes(
+        &self,
+        at: &Position,
+        entry: Entry,
+        pipeline: &Pipeline,
+    ) -> Result<Option<Borrowed<'_>>, ReadError> {
+        let file = &self.file.bytes;
+        let is_suitable = MAPPED.contains(&entry.length)
+            && pipeline.begins_with_deflate(self.skipped_filters(at, entry))
+            && !self.may_change(at)
+            && file.can_be_mapped();
+        if !is_suitable {
+            return Ok(None);
+        }
+        let borrowed = file.borrow(self.place())?;
+        let is_populated = borrowed.populate(entry.address, entry.length as usize);
+        Ok(is_populated.then_some(borrowed))
     }
 
     /// The stored bytes of a chunk.
@@ -283,7 +318,7 @@ impl StoredDataset {
         &self,
         at: &Position,
         entry: &Entry,
-        bytes: &[u8],
+        stored: &StoredBytes<'_>,
         pipeline: &Pipeline,
         wanted: u64,
     ) -> Result<Vec<u8>, ReadError> {
@@ -293,7 +328,17 @@ impl StoredDataset {
             .unwrap_or(usize::MAX)
             .saturating_mul(element);
         let whole = self.extents(at).iter().product::<u64>() as usize * element;
-        let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
+        let mut decoded = match stored {
+            StoredBytes::Copied(bytes) => pipeline.decode(bytes, mask, whole, wanted),
+            StoredBytes::Mapped(borrowed) => {
+                let length = entry.length as usize;
+                let decoded = borrowed.lend(entry.address, length, false, |bytes| {
+                    pipeline.decode(bytes, mask, whole, wanted)
+                })?;
+                borrowed.ensure_still_there()?;
+                decoded
+            }
+        };
         // A chunk may have been read while it was written again in the same place.
         let attempts = if self.may_change(at) { MAX_REREADS } else { 0 };
         for _ in 0..attempts {

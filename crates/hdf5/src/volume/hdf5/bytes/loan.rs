@@ -1,4 +1,5 @@
-//! Lends the bytes of a memory-mapped file, from which unfiltered voxels are copied.
+//! Lends the bytes of a memory-mapped file, from which unfiltered voxels are copied and chunks are
+//! decoded.
 
 use std::cell::Cell;
 use std::io;
@@ -59,6 +60,32 @@ impl FileBytes {
 impl Borrowed<'_> {
     /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
+
+    /// Maps `length` bytes at an offset in the file, so that [`Borrowed::lend`] need not wait for
+    /// them. Returns false if they are not in the page cache, or cannot be mapped: a disk or a file
+    /// server is faster with one long read.
+    pub fn populate(&self, address: u64, length: usize) -> bool {
+        let end = address.saturating_add(length as u64);
+        let ByteSource::File { mapped, .. } = &self.bytes.source else {
+            return false;
+        };
+        // The pages between the first and the last are almost always in the page cache, too.
+        let is_cached = length > 0
+            && end <= self.length
+            && self.bytes.is_cached(address)
+            && self.bytes.is_cached(end - 1);
+        if !is_cached {
+            return false;
+        }
+        let _reading = self.bytes.reading();
+        let Ok(mapping) = self.bytes.map(end) else {
+            return false;
+        };
+        let is_populated = mapping.populate(&(address as usize..end as usize));
+        drop(mapping);
+        mapped.count_populated(length as u64);
+        is_populated
+    }
 
     /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `is_dense`
     /// if it copies most of them. Fails and discards the result of `work` if bytes turn out to be

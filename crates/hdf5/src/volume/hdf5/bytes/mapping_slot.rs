@@ -1,17 +1,24 @@
 //! The memory mapping of a file.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::volume::hdf5::mapping::Mapping;
 
+/// After this many bytes have been populated, the mapping is made anew: the system frees the page
+/// tables of a mapping only with it, 2 MiB for each GiB.
+const MAX_POPULATED: u64 = 4 << 30;
+
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
 #[derive(Debug, Default)]
 pub(super) struct MappingSlot {
     mapping: Mutex<Option<Arc<Mapping>>>,
     possible: OnceLock<bool>,
+    /// The number of bytes that were populated since the mapping was made anew.
+    populated: AtomicU64,
 }
 
 impl MappingSlot {
@@ -35,6 +42,17 @@ impl MappingSlot {
 
     /// Drops the mapping; it is made again when needed.
     pub fn drop_mapping(&self) {
-        *self.mapping.lock() = None;
+        let dropped = self.mapping.lock().take();
+        // Not under the lock: it may take long.
+        drop(dropped);
+    }
+
+    /// Counts bytes that were populated.
+    pub fn count_populated(&self, length: u64) {
+        let before = self.populated.fetch_add(length, Ordering::Relaxed);
+        if before + length >= MAX_POPULATED {
+            self.populated.store(0, Ordering::Relaxed);
+            self.drop_mapping();
+        }
     }
 }

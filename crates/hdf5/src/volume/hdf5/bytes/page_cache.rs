@@ -8,6 +8,17 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use super::{ByteSource, Fetched, FileBytes};
 
 impl FileBytes {
+    /// Whether a byte of the file is in the page cache; false on file systems that cannot tell,
+    /// such as NFS.
+    pub(super) fn is_cached(&self, position: u64) -> bool {
+        let ByteSource::File { file, .. } = &self.source else {
+            return false;
+        };
+        let mut byte = [0];
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        preadv2(file, into, position, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
     /// Some bytes of the file, if all of them are in the page cache and the file is unchanged;
     /// otherwise `None`, also on file systems that cannot tell. If the file is an object in a
     /// store: the bytes, if they have just been fetched.

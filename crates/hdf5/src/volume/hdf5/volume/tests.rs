@@ -1,5 +1,6 @@
 //! Reads planes of a file that grows or is replaced.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +9,7 @@ use voltile_base::metrics::Metrics;
 
 use super::*;
 use crate::volume::hdf5::Opener;
+use crate::volume::hdf5::stored_chunk::{FetchedChunk, StoredBytes};
 
 const SIZE: Xyz<u64> = Xyz {
     x: 41,
@@ -121,4 +123,81 @@ fn a_chunk_of_a_growing_file_is_decoded_again_if_its_bytes_are_others_although_t
     let next = volume_of(&opener, &path, "shuffle");
     let planes_now = [(1, 1), (5, 4), (9, 1)].map(|(z, value)| plane_is(&next, z, value));
     assert_eq!(planes_now, [Some(true); 3]);
+}
+
+/// A number for each place that no codec compresses.
+fn noise(z: usize, y: usize, x: usize) -> u8 {
+    let place = (z * 65_536 + y * 256 + x) as u64;
+    let mixed = (place + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed >> 56) as u8
+}
+
+#[test]
+fn chunks_that_are_decoded_from_the_mapped_file_while_it_is_overwritten_are_right_or_an_error() {
+    const PLANES: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.h5");
+    let file = hdf5::File::create(&path).unwrap();
+    let data = Array3::from_shape_fn((PLANES, 256, 256), |(z, y, x)| noise(z, y, x));
+    let new = file.new_dataset_builder().with_data(&data);
+    new.chunk((1, 256, 256)).deflate(4).create("noise").unwrap();
+    file.close().unwrap();
+    write_anew(&path, &std::fs::read(&path).unwrap(), 1);
+    let opener = opener(8 << 20, Some(false));
+    let volume = volume_of(&opener, &path, "noise");
+    let read = |z: usize| {
+        let start = Xyz {
+            z: z as u64,
+            ..Xyz::all(0)
+        };
+        let size = Xyz {
+            x: 256,
+            y: 256,
+            z: 1,
+        };
+        let mut into = Samples::default();
+        opener.chunks.clear();
+        let read = volume.read(&ReadRequest::new(0, Region { start, size }), &mut into);
+        read.map(|()| into)
+    };
+    let plane = |z: usize| {
+        let voxels = (0..65_536).map(|at| noise(z, at / 256, at % 256));
+        Samples::U8(voxels.collect())
+    };
+    let third = volume.uniform_chunk(0, Xyz { x: 0, y: 0, z: 3 }).unwrap();
+    let entry = volume.dataset.entry(&third).unwrap();
+    let metrics = Metrics::default();
+    let fetched = volume
+        .dataset
+        .fetch(&third, entry, Meter::new(&metrics, None));
+    assert!(matches!(
+        fetched,
+        Ok(FetchedChunk::Bytes(_, StoredBytes::Mapped(_), _))
+    ));
+    let all_read = std::sync::Barrier::new(5);
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            let read = &read;
+            let plane = &plane;
+            let all_read = &all_read;
+            scope.spawn(move || {
+                assert!(read(first).unwrap() == plane(first), "plane {first}");
+                all_read.wait();
+                let mut z = first;
+                while let Ok(samples) = read(z) {
+                    assert!(samples == plane(z), "plane {z}");
+                    z = (z + 1) % PLANES;
+                }
+            });
+        }
+        let written = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let length = written.metadata().unwrap().len();
+        all_read.wait();
+        written
+            .write_all_at(&vec![0x5A; length as usize / 2], length / 2)
+            .unwrap();
+        written.set_len(length / 4).unwrap();
+    });
+    assert!(matches!(read(0), Err(ReadError::Changed { .. })));
 }
