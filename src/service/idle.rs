@@ -42,10 +42,11 @@ impl TileService {
             loop {
                 // A job that runs may be of a client that has left: no response follows it.
                 service.pool.idle().await;
-                if service.is_quiet() {
+                // The response to the job that has just ended, and the client's next request.
+                tokio::time::sleep(DELAY).await;
+                if service.is_quiet() && service.pool.is_idle() {
                     break;
                 }
-                tokio::time::sleep(DELAY).await;
             }
             service.pause.is_due.store(false, Ordering::Relaxed);
             for _ in 0..service.pool.threads() {
