@@ -34,10 +34,11 @@ ABOUT = {
     "side-by-side": """## Side by side, over HTTP
 
 lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk index, mmap or pread, prefix decode by
-libdeflate, shared decoded chunks, ISA-L, bare ASGI. nginx and writev send ready bytes. Cache budgets are the same for all
-servers: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold rows exceed them before any chunk is
-requested again. Before each measurement, tiles of each server are compared with h5py's pixels. cpu: processor time of the
-server per response. Real data is mirrored to the same size, with the same chunks and compression.""",
+libdeflate, shared decoded chunks, ISA-L, bare ASGI. nginx and writev send ready bytes. limit: libdeflate alone decodes what
+the tiles need, from memory on all cores. one core: voltile on one core. Cache budgets are the same for all servers: 64 MiB
+of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold rows exceed them before any chunk is requested
+again. Before each measurement, tiles of each server are compared with h5py's pixels. cpu: processor time of the server per
+response. Real data is mirrored to the same size, with the same chunks and compression.""",
     "remote": f"""## Files in object storage
 
 One file on a web server of this machine whose answers take {1000 * remote.DELAY:.0f} ms longer. Python's times are without

@@ -68,7 +68,8 @@ def voltile(name: str, setting: Setting, *more: str) -> Server:
     sets = [f"cache.tiles={setting.tiles}", f"cache.chunks={setting.chunks}", *more]
     sets += [] if setting.neighbours else ["render.neighbours=0"]
     port = free_port()
-    command = [setting.binary(name), "serve", *setting.files, "--bind", f"127.0.0.1:{port}"]
+    command = [need("taskset", "util-linux"), "-c", "0"] if name == "one core" else []
+    command += [setting.binary(name), "serve", *setting.files, "--bind", f"127.0.0.1:{port}"]
     server = Server(name, port, [*command, *(word for one in sets for word in ("--set", one))], setting.work)
     server.wait_until(lambda: "voltile listening on" in server.said())
     return server
@@ -130,4 +131,12 @@ def writev(name: str, setting: Setting) -> Server:
     return server
 
 
-STARTERS = {"voltile": voltile, "against": voltile, "lab": lab, "expert": expert, "nginx": nginx, "writev": writev}
+STARTERS = {
+    "voltile": voltile,
+    "against": voltile,
+    "one core": voltile,
+    "lab": lab,
+    "expert": expert,
+    "nginx": nginx,
+    "writev": writev,
+}
