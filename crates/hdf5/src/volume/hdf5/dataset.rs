@@ -244,15 +244,15 @@ impl StoredDataset {
         let filters = library::filters(&creation)?;
         let edges_are_plain = matches!(storage, Storage::Chunked { .. })
             && library::edge_chunks_are_plain(&creation)?;
-        let Audited {
-            files,
-            raw,
-            missing,
-            gaps,
-        } = audited;
         let object: Arc<str> = library::path_of(handle)?.into();
-        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
+        let id = Fingerprint::digest(&(
+            file.identity(),
+            &*object,
+            KeyOf::files(&audited.files, access),
+        ));
         let element_rank = elements.stored.extents.len();
+        let gaps = audited.gaps.iter();
+        let gaps = gaps.map(|gap| padded_gap(gap, element_rank)).collect();
         let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), element_rank);
         let parts = elements.stored.extents.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype()?.size() as u64 / parts;
@@ -267,12 +267,9 @@ impl StoredDataset {
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
             file,
-            files,
-            missing,
-            gaps: gaps
-                .iter()
-                .map(|gap| padded_gap(gap, element_rank))
-                .collect(),
+            files: audited.files,
+            missing: audited.missing,
+            gaps,
             path: path.to_owned(),
             shape,
             stored,
@@ -285,7 +282,7 @@ impl StoredDataset {
             edges_are_plain,
             grid,
             pieces,
-            raw,
+            raw: audited.raw,
             index,
             corrupt: OnceLock::new(),
             fill: OnceLock::new(),
