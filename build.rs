@@ -55,11 +55,10 @@ fn list(folder: &Path) -> Result<String, Box<dyn Error>> {
         let (name, digest) = line
             .split_once(' ')
             .ok_or("etags: NAME DIGEST is expected")?;
-        let plain = folder.join(name);
-        let gzip = folder.join(format!("{name}.gz"));
         writeln!(
             assets,
-            "    Asset {{ name: {name:?}, digest: {digest:?}, plain: include_bytes!({plain:?}), gzip: include_bytes!({gzip:?}) }},"
+            "    Asset {{ name: {name:?}, digest: {digest:?}, \
+             plain: include_bytes!(\"page/{name}\"), gzip: include_bytes!(\"page/{name}.gz\") }},"
         )?;
     }
     Ok(assets + "];\n")
