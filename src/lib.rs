@@ -138,8 +138,8 @@
 //! [`voltile_base::flow::stalls`] tells which files are stuck; reads of them fail at once, requests
 //! that wait for them are answered, and [`service::RenderPool`] replaces the threads. Nothing of
 //! another file waits for such a thread: jobs and idle work run on threads that take up nothing
-//! else meanwhile, together at most as many as are replaced, only one job at a time splits its work
-//! over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers. All
+//! else meanwhile, together at most as many as are replaced, only one job at a time shares its work
+//! with the helpers, and libhdf5's lock is waited for no longer than its holder's file answers. All
 //! other threads of a server that may have this lock are watched too: they reopen files, reload,
 //! build documents and read tables of names. A thread that waits for a store is replaced as well.
 //!

@@ -1,4 +1,4 @@
-//! How busy the render threads are: consulted before work is split over several threads, and before
+//! How busy the render threads are: consulted before work is shared with other threads, and before
 //! idle work.
 //!
 //! If only one tile is being rendered, all threads decode its chunks. If there are several, each
@@ -16,7 +16,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rayon::ThreadPool;
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use rayon::{Scope, ThreadPool};
 
 /// Counts the jobs that wait or run; clones share the counts.
 #[derive(Debug, Clone, Default)]
@@ -34,8 +35,8 @@ struct ActivityCounts {
     stuck_jobs: AtomicUsize,
     /// Threads that prefetch or finish chunks and are stuck.
     stuck_idle: AtomicUsize,
-    /// The threads over which jobs split their work, unless jobs run on rayon's own threads. The
-    /// lock is held by the job whose work is split.
+    /// The threads with which a job shares its work, unless jobs run on rayon's own threads. The
+    /// lock is held by the job that shares its work.
     helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
     job_ended: Latest,
@@ -114,7 +115,7 @@ impl Activity {
         self.last_pause().elapsed() < LATELY
     }
 
-    /// Has jobs split their work over these threads. Only the first call has an effect.
+    /// Has jobs share their work with these threads. Only the first call has an effect.
     pub fn use_helpers(&self, helpers: ThreadPool) {
         self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
     }
@@ -132,23 +133,28 @@ impl Activity {
         self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed)
     }
 
-    /// Does work that splits itself with rayon, if there are several threads and the calling job is
-    /// the only one; otherwise drops it.
+    /// Runs `work` on the calling thread and on all other threads, if there are several and the
+    /// calling job is the only one. Otherwise runs nothing and returns `false`.
     ///
     /// No other job uses the helpers meanwhile: it would wait for threads that read this job's
     /// file, which may be stuck.
-    pub fn split<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
+    pub fn share(&self, work: impl Fn() + Sync) -> bool {
         if !self.has_one_job() {
-            return None;
+            return false;
         }
         let Some((helpers, alone)) = self.0.helpers.get() else {
-            return (rayon::current_num_threads() > 1).then(work);
+            let threads = rayon::current_num_threads();
+            if threads > 1 {
+                rayon::in_place_scope(|scope| run_on_all(scope, threads, &work));
+            }
+            return threads > 1;
         };
-        let alone = alone.try_lock();
-        if helpers.current_num_threads() < 2 || alone.is_none() {
-            return None;
-        }
-        Some(helpers.install(work))
+        let threads = helpers.current_num_threads();
+        let Some(_alone) = alone.try_lock().filter(|_| threads > 1) else {
+            return false;
+        };
+        helpers.in_place_scope(|scope| run_on_all(scope, threads, &work));
+        true
     }
 
     /// Whether there is at most one job, and no prefetch: it may use all threads.
@@ -194,6 +200,16 @@ impl Activity {
     pub fn has_jobs(&self) -> bool {
         self.besides_stuck_jobs(self.0.jobs.load(Ordering::Relaxed)) > 0
     }
+}
+
+/// Runs `work` on `threads` threads, one of which is the calling one: it begins while the others
+/// are being woken.
+fn run_on_all<'s>(scope: &Scope<'s>, threads: usize, work: &'s (impl Fn() + Sync)) {
+    scope.spawn(move |_| {
+        let others = (1..threads).into_par_iter().with_max_len(1);
+        others.for_each(|_| work());
+    });
+    work();
 }
 
 /// Counts a piece of idle work until it is dropped, also by a panic.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use rayon::prelude::*;
+use parking_lot::Mutex;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::Trace;
 use voltile_base::geometry::{Region, Xyz};
@@ -45,10 +45,6 @@ pub struct Hdf5Volume {
     shape: VolumeShape,
     chunks: ChunkStore,
 }
-
-/// The approximate size in bytes of the chunks that are decoded in parallel for one box: small
-/// compared with the cache, and enough to occupy all threads.
-const GROUP_BYTES: u64 = 4 << 20;
 
 /// How many stored bytes are fetched for a box before it is read.
 const MAX_GATHERED: u64 = 2 * PORTION;
@@ -239,12 +235,10 @@ impl Hdf5Volume {
         let store = &self.chunks;
         let meter = self.meter(reading);
         // Several threads take part only if no other tile is being rendered.
-        if located.len() > 1 {
-            let activity = store.activity();
-            let read = activity.split(|| self.read_together(located, reading, into));
-            if let Some(read) = read {
-                return read;
-            }
+        if located.len() > 1
+            && let Some(read) = self.read_together(located, reading, into)
+        {
+            return read;
         }
         // Chunks that another thread is decoding come last: threads that want the same chunks then
         // decode different ones in parallel, instead of all waiting for the same one.
@@ -264,41 +258,62 @@ impl Hdf5Volume {
         }
         for (entry, wanted) in in_flight {
             self.end_early(reading)?;
-            let request = self.chunk_request(wanted, reading);
-            let chunk = meter.fetch(|| {
-                store.get(&request, |extent| {
-                    self.decode(*entry, &request, extent, meter)
-                })
-            })?;
+            let chunk = meter.fetch(|| self.chunk(*entry, wanted, reading))?;
             self.copy(&chunk, wanted, reading, into)?;
         }
         Ok(())
     }
 
-    /// Decodes groups of chunks on all threads; copies from each group before the next is decoded.
+    /// Decodes chunks on all threads, if no other tile is being rendered. Each thread copies from
+    /// the chunks that it decodes; copies, which take little time, wait for each other.
     fn read_together(
         &self,
         located: &[LocatedChunk],
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
+    ) -> Option<Result<(), ReadError>> {
+        let remaining = Mutex::new(located.iter());
+        let into = Mutex::new(into);
+        let failure = Mutex::new(None);
+        let is_shared = self.meter(reading).fetch(|| {
+            self.chunks.activity().share(|| {
+                while failure.lock().is_none() {
+                    let Some((entry, wanted)) = remaining.lock().next() else {
+                        break;
+                    };
+                    if let Err(error) = self.read_one(*entry, wanted, reading, &into) {
+                        *failure.lock() = Some(error);
+                    }
+                }
+            })
+        });
+        is_shared.then(|| failure.into_inner().map_or(Ok(()), Err))
+    }
+
+    /// Decodes a chunk, then copies from it.
+    fn read_one(
+        &self,
+        entry: Option<Entry>,
+        wanted: &WantedChunk,
+        reading: &BoxReading<'_>,
+        into: &Mutex<&mut BoxMut<'_>>,
     ) -> Result<(), ReadError> {
-        let meter = self.meter(reading);
-        for group in located.chunks(self.group_length()) {
-            self.end_early(reading)?;
-            let chunks = meter.fetch(|| {
-                let chunks = group.par_iter().with_max_len(1).map(|(entry, wanted)| {
-                    let request = self.chunk_request(wanted, reading);
-                    self.chunks.get(&request, |extent| {
-                        self.decode(*entry, &request, extent, meter)
-                    })
-                });
-                chunks.collect::<Result<Vec<_>, _>>()
-            })?;
-            for ((_, wanted), chunk) in group.iter().zip(chunks) {
-                self.copy(&chunk, wanted, reading, into)?;
-            }
-        }
-        Ok(())
+        self.end_early(reading)?;
+        let chunk = self.chunk(entry, wanted, reading)?;
+        self.copy(&chunk, wanted, reading, &mut into.lock())
+    }
+
+    /// A chunk, from the cache or decoded.
+    fn chunk(
+        &self,
+        entry: Option<Entry>,
+        wanted: &WantedChunk,
+        reading: &BoxReading<'_>,
+    ) -> Result<Arc<Chunk>, ReadError> {
+        let request = self.chunk_request(wanted, reading);
+        self.chunks.get(&request, |extent| {
+            self.decode(entry, &request, extent, self.meter(reading))
+        })
     }
 
     /// Fetches and decodes a chunk.
@@ -354,12 +369,6 @@ impl Hdf5Volume {
             self.copy(chunk, wanted, reading, into)?;
         }
         Ok(())
-    }
-
-    /// The number of chunks that are decoded in parallel before they are copied from.
-    fn group_length(&self) -> usize {
-        let fitting = GROUP_BYTES / self.dataset.chunk_bytes().max(1);
-        (fitting as usize).max(2 * rayon::current_num_threads())
     }
 
     fn chunk_request<'a>(
