@@ -23,7 +23,7 @@ const MAX_READS: u64 = 4096;
 /// Why a channel cannot be served well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// Its name.
+    /// The name of the channel.
     pub channel: String,
     /// The problem.
     pub problem: String,
@@ -62,11 +62,15 @@ pub fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
         .iter()
         .zip(&inspection.costs);
     channels
-        .flat_map(|(channel, costs)| of_channel(channel, costs, file))
+        .flat_map(|(channel, costs)| channel_warnings(channel, costs, file))
         .collect()
 }
 
-fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location) -> Vec<Warning> {
+fn channel_warnings(
+    channel: &ChannelDescription,
+    costs: &[LevelCost],
+    file: &Location,
+) -> Vec<Warning> {
     let mut problems = Vec::new();
     for (level, cost) in channel.levels.iter().zip(costs) {
         if let Some(damage) = &cost.damage
@@ -135,7 +139,7 @@ fn ill_suited(
     };
     Some(format!(
         "a tile in {} takes {}: {because}",
-        names(expensive),
+        plane_names(expensive),
         cost_text(&worst)
     ))
 }
@@ -201,7 +205,7 @@ fn cost_text(tile: &TileCost) -> String {
     format!("{reads} of {}{inflated}", ByteSize(cost.bytes_read))
 }
 
-fn names(planes: &[Plane]) -> String {
+fn plane_names(planes: &[Plane]) -> String {
     match planes {
         [xy, xz, yz] => format!("{}, {} and {}", xy.name(), xz.name(), yz.name()),
         fewer => {
@@ -221,8 +225,8 @@ fn rechunk(file: &Location) -> String {
         .map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
     format!(
         "voltile pyramid {} --rechunk {}",
-        shell(file.as_path()),
-        shell(&out)
+        shell_quoted(file.as_path()),
+        shell_quoted(&out)
     )
 }
 
@@ -231,11 +235,11 @@ fn store_levels(file: &Location) -> String {
     if file.is_remote() {
         return rechunk(file);
     }
-    format!("voltile pyramid {}", shell(file.as_path()))
+    format!("voltile pyramid {}", shell_quoted(file.as_path()))
 }
 
 /// A path quoted for the shell.
-fn shell(path: &Path) -> String {
+fn shell_quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text
         .chars()

@@ -16,7 +16,7 @@ use voltile_hdf5::volume::{Access, Positions, ReadCost, ReadError, Tally};
 
 use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel, images};
 
-/// In a series, the chunks of only this many datasets are counted.
+/// The maximum number of datasets of a series whose chunks are counted.
 const MAX_COUNTED: usize = 64;
 
 /// The description of a dataset with all its levels and their costs.
@@ -44,7 +44,8 @@ pub struct LevelCost {
     /// Whether Neuroglancer is sent its chunks as they are stored; absent if the level is derived
     /// on the fly.
     pub neuroglancer: Option<PassThrough>,
-    /// Whether readers of Zarr v2 (OME-Zarr 0.4) are; absent if the level is derived on the fly.
+    /// Whether readers of Zarr v2 (OME-Zarr 0.4) are sent its chunks as they are stored; absent if
+    /// the level is derived on the fly.
     pub zarr: Option<PassThrough>,
     /// The cost of one tile by name of the plane; planes of unknown cost are omitted.
     pub tile: BTreeMap<&'static str, TileCost>,

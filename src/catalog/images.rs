@@ -157,12 +157,12 @@ impl ZarrImage {
         self.dataset
             .derived
             .images
-            .get_or_init(|| formed(&self.dataset))
+            .get_or_init(|| form_images(&self.dataset))
     }
 }
 
 /// The images that the channels of a dataset form.
-fn formed(dataset: &Dataset) -> Images {
+fn form_images(dataset: &Dataset) -> Images {
     let limit = dataset.limits.voxels_per_box;
     let mut channels = BTreeMap::new();
     for (name, channel) in &dataset.channels {
@@ -223,7 +223,7 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
 }
 
 impl Channel {
-    /// Whether it can share an array with another channel, as far as it does not depend on levels.
+    /// Whether it can share an array with another channel, apart from the levels of both.
     fn is_like(&self, other: &Channel) -> bool {
         self.kind == other.kind
             && self.voxel == other.voxel

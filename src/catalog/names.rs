@@ -27,32 +27,33 @@ pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
 
-/// A table that takes longer to read does not keep other tables from being read.
+/// How long other tables wait for a table that is being read.
 const LONGEST_READ: Duration = Duration::from_secs(10);
-/// The bytes that an entry takes besides its table.
+/// The size in bytes of a cache entry without its table.
 const BOOKKEEPING: usize = 1024;
 
-/// The tables in memory, or their problems, each in one generation of its text file; clones share
-/// them.
+/// The tables that were read last, each with the identity that its text file had, or the problem
+/// with reading it. Clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
     kept: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
-    /// The most bytes of all tables that are kept, and of the one that is being read.
-    most: usize,
-    /// Tables are read one after the other.
+    /// The maximum size in bytes of all tables together, and of a table that is being read.
+    max_bytes: usize,
+    /// Only one table is read at a time.
     turns: Arc<ReadingTurns>,
 }
 
-/// Since when a table is being read, if one is.
+/// The turns in which tables are read.
 #[derive(Debug, Default)]
 struct ReadingTurns {
+    /// When the running read began; `None` if no table is being read.
     began: Mutex<Option<Instant>>,
     ended: Condvar,
 }
 
 impl ReadingTurns {
-    /// Runs a read once no other one runs. A read that takes long, as its file may never answer, is
-    /// not waited for.
+    /// Runs a read after the running one, for which it waits at most [`LONGEST_READ`]: the file of
+    /// that one may never answer.
     fn run<T>(&self, read: impl FnOnce() -> T) -> T {
         let mut running = self.began.lock();
         while let Some(rest) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {
@@ -72,14 +73,14 @@ impl ReadingTurns {
 }
 
 impl Tables {
-    /// Tables of a quarter as many bytes as there are for boxes of voxels; `held` follows the bytes
-    /// kept.
+    /// Tables in a quarter of the memory for boxes of voxels, which has `boxes` bytes; `held` shows
+    /// their size in bytes.
     pub fn new(boxes: usize, held: Gauge) -> Self {
         // The ends of cells are numbers of 32 bits.
-        let most = (boxes / 4).min(1 << 30);
+        let max_bytes = (boxes / 4).min(1 << 30);
         Self {
-            kept: Cache::new(most, held),
-            most,
+            kept: Cache::new(max_bytes, held),
+            max_bytes,
             turns: Arc::default(),
         }
     }
@@ -97,7 +98,7 @@ pub enum NoNames {
     /// It cannot be read, or is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// It takes more memory than it may.
+    /// It is larger than the memory for tables.
     #[error("{0}")]
     TooLarge(String),
     /// Another request has read it and was stopped.
@@ -122,7 +123,8 @@ pub struct Names {
 type ReadLabels = Result<Arc<Labels>, NoNames>;
 
 impl Names {
-    /// The table that settings name in a file or for it. Its contents are not read.
+    /// The table that the settings name: a text file, or a group or dataset in `file`. Its contents
+    /// are not read.
     pub(super) fn open(
         settings: &NamesSettings,
         file: &OpenFile,
@@ -145,7 +147,7 @@ impl Names {
         Ok(names)
     }
 
-    /// The table as it was last read; `None` if it is not in memory, or is wrong.
+    /// The table as it was last read; `None` if it is not in memory or has a problem.
     pub(super) fn known(&self) -> Option<Arc<Labels>> {
         self.tables.kept.peek(&self.number)?.1.ok()
     }
@@ -186,7 +188,7 @@ impl Names {
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
         };
-        let room = Cell::new(self.tables.most);
+        let room = Cell::new(self.tables.max_bytes);
         let labels = self.tables.turns.run(|| match self.text_file() {
             Some(file) => text::read(file, id, name, &room),
             None => stored::read(&self.file, self.path(), id, name, &room),
@@ -225,12 +227,12 @@ impl Names {
 }
 
 /// The table for the labels of a channel that a file obviously has, or that lies beside it.
-/// `others`: whether the file has other channels of labels.
-pub(super) fn propose(file: &OpenFile, channel: &str, others: bool) -> Option<NamesSettings> {
-    proposed::table(file, channel, others)
+/// `has_others`: whether the file has other channels of labels.
+pub(super) fn propose(file: &OpenFile, channel: &str, has_others: bool) -> Option<NamesSettings> {
+    proposed::table(file, channel, has_others)
 }
 
-/// Reads the table at a path, until that moment at most, and forgets it.
+/// Reads the table at a path until the time `until`, to see whether the library survives it.
 pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
     for column in file.columns(path).into_iter().flatten() {
         let read = column.read(&mut |_| {
@@ -239,8 +241,7 @@ pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
             }
             Ok(())
         });
-        // Only whether the library survives counts: errors are reported when the table is read for
-        // use.
+        // The error is reported when the table is read for use.
         if read.is_err() {
             return;
         }

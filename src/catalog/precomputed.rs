@@ -39,8 +39,8 @@ const FLAT: [Xyz<u64>; 3] = [
 ];
 
 impl Catalog {
-    /// A channel of a dataset in the precomputed format; otherwise why it has none. Determined once
-    /// for each generation and its limits.
+    /// A channel of a dataset in the precomputed format, or the reason why the format cannot
+    /// describe it. Determined once for each generation and its limits.
     pub fn precomputed<'a>(
         &self,
         dataset: &'a Dataset,
@@ -49,7 +49,7 @@ impl Catalog {
         let all = dataset.derived.precomputed.get_or_init(|| {
             let channels = dataset.channels.iter();
             channels
-                .map(|(name, channel)| (name.clone(), self.determined(dataset, channel)))
+                .map(|(name, channel)| (name.clone(), self.determine(dataset, channel)))
                 .collect()
         });
         match all.get(&channel.name) {
@@ -58,7 +58,7 @@ impl Catalog {
         }
     }
 
-    fn determined(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
+    fn determine(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
         let limit = dataset.limits.voxels_per_box;
         let views = dataset.listed_views(channel);

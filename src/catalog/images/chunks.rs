@@ -58,7 +58,7 @@ pub(super) fn level(
         Some(level) => level.suitable_chunk(bytes).ok(),
         None => None,
     };
-    let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
+    let chunk = chunk.or_else(|| choose_chunk(view.size, affords, shrink))?;
     Some(ArrayLevel {
         level: view.level,
         size: view.size,
@@ -69,8 +69,8 @@ pub(super) fn level(
     })
 }
 
-/// The coding of the stored chunks of a level, if they are passed through in Zarr v2; otherwise why
-/// not. Chunks are stored in full size, also where they reach beyond the level.
+/// The coding of the stored chunks of a level if they are passed through in Zarr v2; otherwise the
+/// reason why they are not. Chunks are stored in full size, also where they reach beyond the level.
 pub(in crate::catalog) fn passed_through(
     channel: &Channel,
     level: &StoredLevel,
@@ -96,7 +96,11 @@ pub(in crate::catalog) fn passed_through(
 }
 
 /// A chunk shape that may be read, clipped to the level.
-fn chosen(size: Xyz<u64>, affords: impl Fn(&Xyz<u64>) -> bool, shrink: Shrink) -> Option<Xyz<u64>> {
+fn choose_chunk(
+    size: Xyz<u64>,
+    affords: impl Fn(&Xyz<u64>) -> bool,
+    shrink: Shrink,
+) -> Option<Xyz<u64>> {
     if let Some(usual) = usual(&affords) {
         return Some(usual.zip(size, u64::min));
     }
@@ -121,7 +125,7 @@ mod tests {
     fn chunks_are_cubes_sections_or_smaller_and_clipped_to_the_level() {
         let size = Xyz::new(1000, 400, 7);
         let chosen = |most: u64, shrink| {
-            chosen(
+            choose_chunk(
                 size,
                 |chunk| chunk.zip(size, u64::min).volume() <= most,
                 shrink,
@@ -133,7 +137,7 @@ mod tests {
         assert!(small.volume() <= 1000 && small.volume() > 250, "{small}");
         assert_eq!(chosen(0, Shrink::AsNeeded), None);
         // Each chunk of a section that is in a chunk of its own.
-        let thin = super::chosen(size, |chunk| chunk.z == 1, Shrink::Never);
+        let thin = choose_chunk(size, |chunk| chunk.z == 1, Shrink::Never);
         assert_eq!(thin, Some(Xyz::new(512, 400, 1)));
     }
 }

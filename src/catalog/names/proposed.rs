@@ -16,10 +16,10 @@ const MAX_LOOKED_AT: usize = 10_000;
 /// The table that BrainGlobe puts beside the volumes of an atlas.
 const STRUCTURES: &str = "structures.csv";
 
-/// The table for the labels of a channel: the only one in its file, or beside it. If there are
-/// several tables, or `others` (other channels of labels), it is the one whose path contains the
-/// name of the channel.
-pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<NamesSettings> {
+/// The table for the labels of a channel: the only one in its file, or the one beside it. If the
+/// file has several tables, or other channels of labels (`has_others`), it is the table whose path
+/// contains the name of the channel.
+pub(super) fn table(file: &OpenFile, channel: &str, has_others: bool) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
     let with_groups = paths.iter().take(MAX_LOOKED_AT).flat_map(|path| {
         let group = path
@@ -32,7 +32,7 @@ pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<Name
         .into_iter()
         .filter_map(|path| Some((path, found(file, path)?)))
         .collect();
-    if others || tables.len() > 1 {
+    if has_others || tables.len() > 1 {
         tables.retain(|(path, _)| path.contains(channel));
     }
     if let [(_, table)] = tables.as_slice() {
@@ -43,7 +43,7 @@ pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<Name
         .path()
         .and_then(Path::parent)?
         .join(STRUCTURES);
-    let is_table = !others && text::read(&beside, None, None, &Cell::new(usize::MAX)).is_ok();
+    let is_table = !has_others && text::read(&beside, None, None, &Cell::new(usize::MAX)).is_ok();
     is_table.then(|| NamesSettings {
         file: Some(beside),
         ..NamesSettings::default()

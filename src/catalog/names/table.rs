@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
 
-/// The bytes that an id takes while the table is sorted, and that a cell takes besides its text
-/// while it is read.
+/// The size in bytes of an id while the table is sorted.
 const ID: usize = 24;
+/// The size in bytes of a cell without its text.
 const CELL: usize = 8;
-/// The most columns.
+/// The maximum number of columns that are read.
 const MAX_COLUMNS: usize = 256;
 /// Neuroglancer is given the names of at most this many labels: it loads all of them at once.
 const MAX_SEGMENTS: usize = 500_000;
@@ -45,7 +45,7 @@ pub struct Labels {
     pub names: Option<Column>,
     /// All columns but the columns of ids and names.
     pub properties: Vec<Column>,
-    /// Why they cannot be written for Neuroglancer, once that has been tried.
+    /// Why they cannot be written for Neuroglancer, if an attempt has failed.
     pub unwritable: OnceLock<String>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct UnsortedTable<'r> {
     places: (usize, Option<usize>),
     /// The number of the first row, for errors.
     first: usize,
-    /// The bytes that it may still take; 0 once they were too few.
+    /// The number of bytes that the table may still take; 0 after it was too large.
     room: &'r Cell<usize>,
 }
 
@@ -210,8 +210,7 @@ fn wrong(row: usize, column: &Column, problem: &str) -> String {
     format!("row {row}, column {:?}: {problem}", column.name)
 }
 
-/// A whole number, perhaps with a decimal point and zeros, as programs write it that take it for a
-/// float.
+/// A whole number; programs that take ids for floats write `7.0`.
 fn parsed_id(cell: &str) -> Option<u64> {
     let (whole, zeros) = cell.trim().split_once('.').unwrap_or((cell.trim(), ""));
     whole
@@ -221,7 +220,7 @@ fn parsed_id(cell: &str) -> Option<u64> {
 }
 
 impl Column {
-    /// The cell of the label with that rank among all ids.
+    /// The cell of the label with this rank among all ids.
     pub fn get(&self, rank: usize) -> &str {
         let start = rank.checked_sub(1).map_or(0, |before| self.end(before));
         self.all.get(start..self.end(rank)).unwrap_or_default()
@@ -252,12 +251,12 @@ impl Column {
 }
 
 impl Labels {
-    /// How many labels there are.
+    /// The number of labels.
     pub fn count(&self) -> usize {
         self.ids.len()
     }
 
-    /// The bytes that they take in memory.
+    /// Their size in memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         let columns = self.names.iter().chain(&self.properties);
         let cells: usize = columns
@@ -266,7 +265,7 @@ impl Labels {
         cells + size_of_val(&*self.ids)
     }
 
-    /// Why Neuroglancer is not given the names, if so.
+    /// Why Neuroglancer is not given the names; `None` if it is.
     pub fn left_out(&self) -> Option<String> {
         let count = self.count();
         if count > MAX_SEGMENTS {
@@ -277,7 +276,7 @@ impl Labels {
         self.unwritable.get().cloned()
     }
 
-    /// The id of the label with that rank among all ids.
+    /// The id of the label with this rank among all ids.
     pub fn id(&self, rank: usize) -> u64 {
         self.ids.get(rank).copied().unwrap_or_default()
     }

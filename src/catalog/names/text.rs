@@ -12,7 +12,7 @@ use voltile_base::flow::stalls;
 
 use super::table::{Labels, UnsortedTable};
 
-/// The separator is told from this many bytes of the first line.
+/// The separator is found in this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;
 
 /// Reads the table in a text file, whose first line names the columns. Errors name the row (the
@@ -70,7 +70,7 @@ fn delimiter(path: &Path) -> io::Result<u8> {
     Ok(most.unwrap_or(b','))
 }
 
-/// A file whose reads are noted, as they may hang.
+/// A file that notes its reads, because they may hang.
 struct NotedFile {
     opened: File,
     place: Arc<Path>,

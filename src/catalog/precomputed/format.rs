@@ -47,7 +47,7 @@ pub struct PrecomputedScale {
 }
 
 impl PrecomputedEncoding {
-    /// How a channel's voxels are encoded; otherwise why the format cannot encode them.
+    /// How a channel's voxels are encoded, or the reason why the format cannot encode them.
     pub(super) fn choose(channel: &Channel) -> Result<Self, String> {
         if let Some(reason) = channel.undecodable() {
             return Err(reason);
@@ -101,7 +101,8 @@ impl PrecomputedEncoding {
         }
     }
 
-    /// The coding of the chunks of a stored level, if they are passed through; otherwise why not.
+    /// The coding of the chunks of a stored level if they are passed through; otherwise the reason
+    /// why they are not.
     pub(super) fn passed_through(self, level: &StoredLevel) -> Result<Coding, String> {
         let stored = level.shape.coding.clone()?;
         if level.volumes.len() > 1 {
