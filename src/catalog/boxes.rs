@@ -216,7 +216,7 @@ impl Dataset {
     }
 
     /// The position of another channel's first voxel in voxels of the channel of a box, if both can
-    /// be in one file; otherwise why they cannot.
+    /// be in one file, or the reason why they cannot.
     fn distance_if_alike(
         &self,
         whole: &ResolvedBox,

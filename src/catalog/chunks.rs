@@ -64,8 +64,8 @@ impl StoredLevel {
         Some(self.volumes.first()?.shape().chunk)
     }
 
-    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel;
-    /// otherwise why it does not.
+    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel,
+    /// or the reason why it does not.
     pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
         suitable(chunk, self.shape.size, bytes).ok_or_else(|| {

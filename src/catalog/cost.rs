@@ -56,7 +56,7 @@ pub struct LevelCost {
 pub struct PassThrough {
     /// Whether they are.
     pub passed_through: bool,
-    /// Why not.
+    /// The reason why they are not.
     pub problem: Option<String>,
 }
 

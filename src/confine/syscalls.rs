@@ -83,7 +83,7 @@ fn always(calls: &[c_long]) -> Rules {
 /// this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
-/// The flags of which none is set if a file is opened only for reading.
+/// The flags that are not set when a file is opened only for reading.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
 
 /// Rules for files that are opened for writing or created; `flags` is the number of that argument.

@@ -27,7 +27,7 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// Ends all listeners, and those that come later at once.
+    /// Ends all listeners. A listener that comes later ends at once.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }

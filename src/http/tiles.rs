@@ -43,8 +43,7 @@ async fn tile(
         service.identify(catalog, &wanted, demand).await?
     };
     let content_type = mount.content_type.name();
-    // Neighbours are prefetched for tiles that a user is looking at, neither for overviews nor for
-    // prefetches.
+    // Neighbours are prefetched only for tiles that a user is looking at.
     let is_looked_at = !is_overview && demand.urgency == Urgency::Wanted;
     respond(
         context,

@@ -65,7 +65,7 @@ impl TileService {
         self.pool.run_idle(move |turn| {
             service.work_while_idle();
             drop(turn);
-            // For neighbours that were added meanwhile there was no place.
+            // Neighbours that were added meanwhile found no free thread.
             if !service.tier_writer.has_unverified() && !service.neighbours.is_empty() {
                 service.start_if_idle();
             }
@@ -172,7 +172,7 @@ impl TileService {
                 drop(flight);
                 self.prefetch(vec![tile]);
             }
-            // It is ignored, unless the tile is requested.
+            // A request for the tile meets the error again, and reports it.
             Err(_) => {}
         }
     }

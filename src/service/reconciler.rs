@@ -1,5 +1,5 @@
-//! The reconciler: opens, reopens and closes datasets until those that are open are those that the
-//! settings ask for.
+//! The reconciler: opens, reopens and closes datasets until exactly the datasets that the settings
+//! ask for are open.
 //!
 //! A reload is one step for what the settings themselves require: all of it is opened before the
 //! catalogue is replaced, or nothing changes. Everything else that differs is opened in the
@@ -215,9 +215,9 @@ impl Reconciler {
     }
 }
 
-/// The datasets that must be opened before these settings can be served, and those that may be
-/// opened later: the optional ones, and those of which only the files have changed. Accesses the
-/// file system for every file.
+/// The datasets that must be opened before these settings can be served, and the datasets that may
+/// be opened later: optional ones, and ones whose settings are the same although their files have
+/// changed. Accesses the file system for every file.
 fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Name>, Vec<Name>) {
     let mut required = Vec::new();
     let mut later = Vec::new();

@@ -68,8 +68,8 @@ pub struct VolumeShape {
     pub access: Access,
     /// Whether its bytes come from a store, so that each read is a request.
     pub is_remote: bool,
-    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored
-    /// bytes; otherwise why not.
+    /// The coding of its chunks if programs that know nothing of HDF5 can decode their stored bytes,
+    /// or the reason why they cannot.
     pub coding: Result<ChunkCoding, String>,
     /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
     pub fill: Option<Samples>,
@@ -317,9 +317,10 @@ pub trait Volume: Send + Sync + fmt::Debug {
         })
     }
 
-    /// Where the stored chunks that a box lies in are: all, or, if `only_missing`, those that are
-    /// not cached, as many as are fetched at once. Nothing of local files, and of data whose bytes
-    /// are not located before they are read. May block while chunk indexes are read.
+    /// The byte ranges of the stored chunks that a box lies in: of all chunks, or, if
+    /// `only_missing`, of chunks that are not cached, as many as are fetched at once. Empty for
+    /// local files, and for data whose bytes are not located before they are read. May block while
+    /// chunk indexes are read.
     fn ranges(
         &self,
         time: u64,

@@ -2,8 +2,8 @@
 //!
 //! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the
 //! whole patch, and divided at the end by the number of voxels in each box, which is smaller at the
-//! volume's edge. Voxels that stand for missing data are not added. They are counted for each box
-//! from the first one on: most volumes have none.
+//! volume's edge. Voxels that stand for missing data are not added, but counted for each box; the
+//! counts are allocated when the first one is found, because most volumes have none.
 
 use bytemuck::cast_slice_mut;
 use voltile_base::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
@@ -54,7 +54,8 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
     }
 
-    /// Adds the voxels of a block. `is_gap`: whether each is missing, or nothing if none is.
+    /// Adds the voxels of a block. `is_gap` says of each voxel whether it is missing; it is empty if
+    /// none is.
     pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun, is_gap: &[bool]) {
         let width = self.patch.width();
         let plane = self.patch.plane();

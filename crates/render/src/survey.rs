@@ -3,9 +3,9 @@
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
 //! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
 //! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
-//! out, also those that are likely to though they are not declared, and so is a time point that is
-//! blank, or the only one of at least five that is far brighter or darker than all others: a series
-//! must not be dark because its first frame is a flash. For RGB data, the window is that of red;
+//! out, also if they are only likely to do so. A blank time point is left out too, and one of at
+//! least five time points if it is far brighter or darker than the rest: a series must not be dark
+//! because its first frame is a flash. For RGB data, the window is that of red;
 //! percentiles and histogram cover all three components.
 
 use std::borrow::Cow;
@@ -273,8 +273,8 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
     Ok(alike(frames).concat())
 }
 
-/// The time points in the sample: the first and the last, and others evenly in between; where one
-/// is missing, the next that exists, of those that are near enough.
+/// The time points in the sample: the first, the last, and some evenly in between. A missing time
+/// point is replaced by the next one that exists nearby.
 fn times(volume: &dyn Volume) -> Vec<u64> {
     let all = volume.shape().times;
     let count = all.min(TIMES);
@@ -296,9 +296,9 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
         .find(|time| shape.has(*time))
 }
 
-/// The time points without blank ones, and without those whose median lies outside the windows of
-/// all others, if these are at most a fifth: otherwise the series simply changes much. Blank ones
-/// may be more, if all have the same value.
+/// The time points without outliers: time points whose median lies outside the windows of all other
+/// time points. Nothing is left out if more than a fifth are outliers, because then the series
+/// simply changes much. Any number of blank time points is left out if all have the same value.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
@@ -352,7 +352,7 @@ fn is_small(whole: &Region, times: usize) -> bool {
     whole.voxels().saturating_mul(times as u64) <= SMALL
 }
 
-/// The boxes read at each of so many time points.
+/// The boxes that are read at each time point, if there are `times`.
 fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
     let shape = volume.shape();
     let whole = Region::whole(shape.size);

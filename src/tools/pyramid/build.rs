@@ -177,7 +177,7 @@ impl Family {
     }
 }
 
-/// Extents as those of an array in memory, or an offset in it.
+/// Converts extents, or an offset, to the type that indexes memory.
 fn in_memory(size: Xyz<u64>) -> Xyz<usize> {
     size.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX))
 }

@@ -183,8 +183,8 @@ async fn fetch_parts(
     }
 }
 
-/// A copy of the bytes of a part from those of a range: with a slice, the gaps between the parts
-/// would be kept, too.
+/// Copies a part out of the bytes of a range. A slice would keep the bytes between the parts in
+/// memory, too.
 fn cut_out(bytes: &Bytes, range: &Range<u64>, part: &Range<u64>) -> Result<Bytes, StoreError> {
     let start = (part.start - range.start) as usize;
     let end = (part.end - range.start) as usize;

@@ -7,7 +7,7 @@ use voltile_hdf5::volume::{Samples, VoxelType, with_samples};
 
 use crate::plan::Cutout;
 
-/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to it.
+/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to this type.
 pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     match (samples, voxel) {
         (Samples::F32(values), VoxelType::F16) => {
@@ -47,8 +47,8 @@ pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout,
 }
 
 /// Interleaves components, which follow each other: takes `width` bytes of each component in turn.
-/// These are a voxel, as NumPy and imaging libraries expect colours, or a section. The components
-/// `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
+/// The width is the size of a voxel, as NumPy and imaging libraries expect colours, or of a
+/// section. The components `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values();
     if count == 1 {

@@ -13,7 +13,7 @@ pub enum OpenError {
     File {
         /// The file.
         file: Location,
-        /// Why not, in words.
+        /// The reason, in words.
         problem: String,
     },
     /// An object in the file cannot be opened or used.
@@ -23,7 +23,7 @@ pub enum OpenError {
         file: Location,
         /// The path within it.
         object: String,
-        /// Why not, in words.
+        /// The reason, in words.
         problem: String,
     },
     /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are

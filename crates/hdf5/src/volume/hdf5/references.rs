@@ -18,7 +18,7 @@ use crate::volume::NoReferences;
 type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
 
 impl StoredDataset {
-    /// The grid of the chunks that references stand for; otherwise why there are none.
+    /// The grid of the chunks that references stand for, or the reason why there are none.
     pub(super) fn referred_grid(&self) -> Result<Grid, String> {
         let whole_before = match &self.storage {
             Storage::Chunked { .. } => return Ok(self.grid),
@@ -31,7 +31,7 @@ impl StoredDataset {
         Ok(Grid::new(&self.shape, &section))
     }
 
-    /// Its filters as numcodecs configures them; otherwise why numcodecs does not have them.
+    /// Its filters as numcodecs configures them, or the reason why numcodecs cannot undo one.
     pub(super) fn codecs(&self) -> Result<Vec<Value>, String> {
         if !self.stored.plain || self.stored.significant.is_some() {
             return Err("its numbers are packed".to_owned());
@@ -78,7 +78,7 @@ impl StoredDataset {
                     let at = self.grid.numbered(entry.number);
                     if !self.is_coded_alike(&at, *entry) {
                         let problem = format!(
-                            "its chunk {} is not coded as all its filters say",
+                            "its chunk {} was written without some of its filters",
                             self.chunk_name(&at)
                         );
                         return Err(NoReferences::unmapped(&self.path, problem));

@@ -53,7 +53,7 @@ impl Role {
 pub(super) struct AxisRoles(pub [Role; RANK]);
 
 impl AxisRoles {
-    /// The roles under a view; otherwise why the dataset has no such view.
+    /// The roles under a view, or the reason why the dataset has no such view.
     pub fn new(dataset: &StoredDataset, view: &View) -> Result<Self, String> {
         if view.axes.rank() != dataset.shape.len() {
             let axes = &view.axes;

@@ -83,8 +83,8 @@ fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
     Some(fill)
 }
 
-/// How the chunks of a grid of a dataset are shaped and coded; otherwise why Zarr cannot describe
-/// them.
+/// How the chunks of a grid of a dataset are shaped and coded, or the reason why Zarr cannot
+/// describe them.
 pub(super) fn stored_array(
     dataset: &StoredDataset,
     roles: &AxisRoles,
