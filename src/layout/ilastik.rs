@@ -10,6 +10,7 @@
 
 use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};
+use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Window};
 use voltile_base::units;
 
@@ -30,8 +31,17 @@ pub(super) struct Ilastik;
 
 impl Layout for Ilastik {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let tags: Value = serde_json::from_str(&about.attributes.text("axistags")?).ok()?;
-        let axes = axes(&tags)?;
+        let tags = about.attributes.text("axistags")?;
+        let tags: Value = serde_json::from_str(&tags).unwrap_or_default();
+        let Some(axes) = axes(&tags) else {
+            let notice = Notice::warning(
+                "its attribute axistags lists no axes as ilastik does; its axes are guessed",
+            );
+            return Some(Marks {
+                notices: vec![notice],
+                ..Marks::default()
+            });
+        };
         let units = about
             .attributes
             .text("axis_units")

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};
+use voltile_base::notice::Notice;
 
 use super::Layout;
 use super::contents::{About, Contents};
@@ -27,7 +28,11 @@ impl Layout for Velox {
             return None;
         }
         let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
-        let metadata = metadata(about).unwrap_or_default();
+        let metadata = metadata(about);
+        let notice = metadata.is_none().then(|| {
+            Notice::warning("its Metadata is not JSON; its detector and voxel size are unknown")
+        });
+        let metadata = metadata.unwrap_or_default();
         let Calibration { voxel, .. } =
             Calibration::new(&axes, &about.dataset.shape, &pixel(&metadata));
         let detector = detector(&metadata);
@@ -37,6 +42,7 @@ impl Layout for Velox {
             label: detector.map(str::to_owned),
             axes: Some(axes),
             voxel,
+            notices: notice.into_iter().collect(),
             ..Marks::because(format!("it has {IMAGES}/{hash}/Data"))
         })
     }

@@ -23,7 +23,7 @@ pub enum TileError {
     /// Reading or rendering failed.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// The render queue is full.
+    /// The queue for rendering, or for fetching, is full.
     #[error(transparent)]
     Busy(#[from] Busy),
     /// The render was abandoned or panicked.

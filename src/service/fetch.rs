@@ -13,6 +13,7 @@ use voltile_render::RenderError;
 use super::client::{Client, Demand, Urgency};
 use super::error::TileError;
 use super::identified::{Identified, RequestSubject};
+use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
 use super::work::{Purpose, TileWork};
 
@@ -72,7 +73,7 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        if let RequestSubject::Box(planned) = &identified.subject
+        if let RequestSubject::Rendered(RenderPlan::Box(planned)) = &identified.subject
             && let Some(chunk) = planned.stored_chunk(&self.metrics, Some(trace))
         {
             return Ok(chunk);

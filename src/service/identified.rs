@@ -9,9 +9,8 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::boxes::HeldMemory;
-use super::footprint::Footprint;
 use super::render_plan::RenderPlan;
-use crate::catalog::{Origin, ResolvedBox, ResolvedOverview, ResolvedRange, ResolvedTile};
+use crate::catalog::{Origin, ResolvedBox};
 
 /// The result of [`super::TileService::identify`].
 #[derive(Debug)]
@@ -36,20 +35,14 @@ pub enum CachePolicy {
 pub(super) enum RequestSubject {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
-    /// A tile that shows voxels.
-    Tile(ResolvedTile),
-    /// A thumbnail of a slice.
-    Overview(ResolvedOverview),
-    /// The range of the visible values.
-    Range(ResolvedRange),
-    /// A box of voxels.
-    Box(PlannedBox),
+    /// What is rendered from voxels.
+    Rendered(RenderPlan),
 }
 
 /// A box of voxels that is to be made.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedBox {
-    key: TileKey,
+    pub key: TileKey,
     pub plan: Arc<Cutout>,
     pub encoding: BoxEncoding,
     /// The memory in which it is made: held for as long as this is.
@@ -80,18 +73,21 @@ impl PlannedBox {
 }
 
 impl Identified {
-    pub(super) fn new(origin: Origin, subject: RequestSubject) -> Self {
-        let key = match &subject {
-            RequestSubject::Black(tile) => tile.key,
-            RequestSubject::Tile(resolved) => resolved.key(),
-            RequestSubject::Overview(overview) => overview.key(),
-            RequestSubject::Range(visible) => visible.key(),
-            RequestSubject::Box(planned) => planned.key,
-        };
+    /// One of the shared black tiles.
+    pub(super) fn black(origin: Origin, tile: Tile) -> Self {
+        Self {
+            key: tile.key,
+            origin,
+            subject: RequestSubject::Black(tile),
+        }
+    }
+
+    /// What a plan renders. `key` and plan are of the same windows.
+    pub(super) fn rendered(key: TileKey, origin: Origin, plan: RenderPlan) -> Self {
         Self {
             key,
             origin,
-            subject,
+            subject: RequestSubject::Rendered(plan),
         }
     }
 
@@ -119,7 +115,7 @@ impl Identified {
     /// before.
     #[must_use]
     pub fn holding(mut self, memory: Arc<HeldMemory>) -> Self {
-        if let RequestSubject::Box(planned) = &mut self.subject {
+        if let RequestSubject::Rendered(RenderPlan::Box(planned)) = &mut self.subject {
             planned.held = Some(memory);
         }
         self
@@ -130,11 +126,11 @@ impl Identified {
         if !self.origin.may_grow() {
             return CachePolicy::AsConfigured;
         }
-        let footprint = self.footprint();
-        if !footprint.is_some_and(|footprint| footprint.is_final()) {
-            return CachePolicy::No;
+        match self.plan() {
+            Some(plan) if plan.footprint().is_final() => {}
+            _ => return CachePolicy::No,
         }
-        if matches!(self.subject, RequestSubject::Box(_)) || !self.origin.is_measured() {
+        if self.cutout().is_some() || !self.origin.is_measured() {
             return CachePolicy::AsConfigured;
         }
         CachePolicy::Revalidated
@@ -142,25 +138,17 @@ impl Identified {
 
     /// The plan and the encoding of a box of voxels; `None` for anything else.
     pub fn cutout(&self) -> Option<(&Cutout, BoxEncoding)> {
-        match &self.subject {
-            RequestSubject::Box(planned) => Some((&planned.plan, planned.encoding)),
+        match self.plan()? {
+            RenderPlan::Box(planned) => Some((&planned.plan, planned.encoding)),
             _ => None,
         }
     }
 
-    /// The stored voxels that it is made from; `None` for a black tile.
-    pub(super) fn footprint(&self) -> Option<Footprint> {
-        self.plan().map(|plan| plan.footprint())
-    }
-
     /// The plan of its render; `None` for a black tile.
-    pub(super) fn plan(&self) -> Option<RenderPlan> {
-        Some(match &self.subject {
-            RequestSubject::Black(_) => return None,
-            RequestSubject::Tile(resolved) => RenderPlan::Tile(Box::new(resolved.plan())),
-            RequestSubject::Overview(overview) => RenderPlan::Overview(overview.plan()),
-            RequestSubject::Range(visible) => RenderPlan::Range(visible.plan()),
-            RequestSubject::Box(planned) => RenderPlan::Box(planned.clone()),
-        })
+    pub(super) fn plan(&self) -> Option<&RenderPlan> {
+        match &self.subject {
+            RequestSubject::Black(_) => None,
+            RequestSubject::Rendered(plan) => Some(plan),
+        }
     }
 }

@@ -16,8 +16,9 @@ use voltile_render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
-use super::identified::{Identified, PlannedBox, RequestSubject};
+use super::identified::{Identified, PlannedBox};
 use super::maker::in_words;
+use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
 use crate::catalog::{
     Catalog, Channel, NoBox, NotFound, Origin, Precomputed, ResolvedBox, ResolvedOverview,
@@ -48,7 +49,7 @@ impl TileService {
             let measured = self.measure_all(resolved.unmeasured(), demand);
             Box::pin(try_join(measured, fetched)).await?;
         }
-        Ok(Identified::new(origin, self.subject(resolved)))
+        Ok(self.identified_tile(origin, &resolved))
     }
 
     /// Resolves a request for a tile, an overview or a range as a page wants it. Reads no data.
@@ -58,36 +59,38 @@ impl TileService {
         request: &ViewRequest,
     ) -> Result<Identified, TileError> {
         let token = request.token();
-        let (origin, subject) = match request {
+        match request {
             ViewRequest::Tile(tile, format) => {
                 let tile = catalog.resolve_view(tile);
                 let (origin, tile) = self
                     .unchanged(catalog, token, tile, ResolvedTile::origin)
                     .await?;
-                (origin, self.subject(tile.encoded_as(*format)))
+                Ok(self.identified_tile(origin, &tile.encoded_as(*format)))
             }
             ViewRequest::Overview(first) => {
                 let overview = catalog.overview_of_view(first);
                 let (origin, overview) = self
                     .unchanged(catalog, token, overview, ResolvedOverview::origin)
                     .await?;
-                (origin, RequestSubject::Overview(overview))
+                let plan = RenderPlan::Overview(Arc::new(overview.plan()));
+                Ok(Identified::rendered(overview.key(), origin, plan))
             }
             ViewRequest::Range(range) => {
                 let visible = catalog.resolve_range(range);
                 let (origin, visible) = self
                     .unchanged(catalog, token, visible, ResolvedRange::origin)
                     .await?;
-                (origin, RequestSubject::Range(visible))
+                let plan = RenderPlan::Range(Arc::new(visible.plan()));
+                Ok(Identified::rendered(visible.key(), origin, plan))
             }
-        };
-        Ok(Identified::new(origin, subject))
+        }
     }
 
     /// A tile, or the shared black one.
-    fn subject(&self, resolved: ResolvedTile) -> RequestSubject {
+    fn identified_tile(&self, origin: Origin, resolved: &ResolvedTile) -> Identified {
         if !resolved.is_black() {
-            return RequestSubject::Tile(resolved);
+            let plan = RenderPlan::Tile(Arc::new(resolved.plan()));
+            return Identified::rendered(resolved.key(), origin, plan);
         }
         let [pngs, jpegs] = &self.black;
         let [grey, rgb] = match resolved.format() {
@@ -99,7 +102,7 @@ impl TileService {
         } else {
             rgb
         };
-        RequestSubject::Black(black.clone())
+        Identified::black(origin, black.clone())
     }
 
     /// Resolves a request for an overview of a slice, given as a request for the slice's first
@@ -116,7 +119,8 @@ impl TileService {
             .await?;
         let unmeasured = overview.tiles().iter().flat_map(ResolvedTile::unmeasured);
         self.measure_all(unmeasured, demand).await?;
-        Ok(Identified::new(origin, RequestSubject::Overview(overview)))
+        let plan = RenderPlan::Overview(Arc::new(overview.plan()));
+        Ok(Identified::rendered(overview.key(), origin, plan))
     }
 
     async fn measure_all(
@@ -159,7 +163,11 @@ impl TileService {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(TileError::TooLarge(problem.to_owned()));
         }
-        Ok(Identified::new(origin, RequestSubject::Box(planned)))
+        Ok(Identified::rendered(
+            planned.key,
+            origin,
+            RenderPlan::Box(planned),
+        ))
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The
@@ -199,7 +207,11 @@ impl TileService {
             .unchanged(catalog, token, resolved, |(resolved, _)| resolved.origin())
             .await?;
         let planned = PlannedBox::new(&resolved, encoding);
-        Ok(Identified::new(origin, RequestSubject::Box(planned)))
+        Ok(Identified::rendered(
+            planned.key,
+            origin,
+            RenderPlan::Box(planned),
+        ))
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

@@ -17,7 +17,8 @@ use voltile_hdf5::volume::Yields;
 
 use super::client::{Client, Demand};
 use super::error::TileError;
-use super::identified::{Identified, RequestSubject};
+use super::identified::Identified;
+use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
 use super::work::{Purpose, TileWork};
 
@@ -191,7 +192,8 @@ impl TileService {
         {
             return None;
         }
-        let identified = Identified::new(resolved.origin(), RequestSubject::Tile(resolved));
+        let plan = RenderPlan::Tile(Arc::new(resolved.plan()));
+        let identified = Identified::rendered(resolved.key(), resolved.origin(), plan);
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return None;
         };

@@ -30,9 +30,9 @@ use rotation::{Order, Rotation, SequenceNumber};
 
 use super::client::{Client, Demand, Urgency};
 
-/// The render queue is full.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the render queue is full: {waiting} tiles wait to be rendered; ask again in a moment")]
+#[error("the queue is full: {waiting} tiles wait to be rendered or fetched; ask again in a moment")]
 pub struct Busy {
     /// The number of waiting jobs.
     pub waiting: usize,

@@ -1,6 +1,7 @@
 //! The plan of a render: of a tile, an overview, a range, or a box of voxels.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use voltile_base::metrics::Rendered;
 use voltile_hdf5::volume::ReadPolicy;
@@ -11,11 +12,12 @@ use super::footprint::Footprint;
 use super::identified::PlannedBox;
 use crate::catalog::range_of;
 
-/// The plan of a tile, overview, range or box.
+/// The plan of a tile, overview, range or box; cheap to clone.
+#[derive(Debug, Clone)]
 pub(super) enum RenderPlan {
-    Tile(Box<Plan>),
-    Overview(Overview),
-    Range(Visible),
+    Tile(Arc<Plan>),
+    Overview(Arc<Overview>),
+    Range(Arc<Visible>),
     Box(PlannedBox),
 }
 

@@ -263,7 +263,7 @@ impl TileService {
         purpose: Purpose,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
-        let plan = identified.plan()?;
+        let plan = identified.plan()?.clone();
         Some(TileWork {
             key: identified.key(),
             origin: identified.origin.clone(),

@@ -428,6 +428,20 @@ fn ilastik_with_axistags_units_and_a_range() {
 }
 
 #[test]
+fn axistags_that_list_no_axes_are_told() {
+    let place = Place::new();
+    let path = place.path("broken.h5");
+    file(&path, |file| {
+        let data = put(file, "data", &zeros::<u8>(&[3, 50, 70]));
+        text(&data, "axistags", "{'axes': [z, y, x]}");
+    });
+    let found = found(&path);
+    assert_eq!(axes(&found.channels[0]), "zyx");
+    let notices = &found.channels[0].notices;
+    assert!(notices[0].text.contains("axistags"), "{notices:?}");
+}
+
+#[test]
 fn cremi_with_labels_at_an_offset() {
     let place = Place::new();
     let path = place.path("sample.h5");

@@ -585,6 +585,7 @@ fn velox_has_frames_along_the_last_axis() {
         ),
         ("Velox EMD", "Data", "yxt")
     );
+    assert!(channel.notices[0].text.contains("Metadata is not JSON"));
 }
 
 #[test]
