@@ -93,14 +93,14 @@ impl Catalog {
             let tallies: Vec<_> = channel.all_levels().map(tally).collect();
             let views = dataset.served_views(channel);
             described.levels.clear();
-            let mut of_levels = Vec::new();
+            let mut level_costs = Vec::new();
             for view in &views {
                 let level = self.describe_level(dataset, channel, view);
                 described.levels.extend(level);
                 let tally = tallies.get(view.stored);
-                of_levels.push(level_cost(dataset, channel, view, tally));
+                level_costs.push(level_cost(dataset, channel, view, tally));
             }
-            costs.push(of_levels);
+            costs.push(level_costs);
         }
         Inspection {
             description,
@@ -201,9 +201,9 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
         }
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
-            // None in a gap.
-            let stored = volume.ranges(0, &region, false).ok()?;
-            ranges.extend(stored.into_iter().flat_map(|stored| stored.ranges));
+            // A gap has no ranges.
+            let chunks = volume.ranges(0, &region, false).ok()?;
+            ranges.extend(chunks.into_iter().flat_map(|chunks| chunks.ranges));
         }
     }
     Some(Requests::of(ranges))

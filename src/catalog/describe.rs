@@ -160,18 +160,18 @@ impl Catalog {
         }
     }
 
-    /// The table of names that is obviously meant for the labels of a channel; `None` if none is,
-    /// or if it has one. Opens its file.
+    /// Proposes the obvious table of names for a channel of labels; `None` if there is none, or if
+    /// the channel has a table. Opens its file.
     pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
         if channel.kind != Kind::Labels || channel.names.is_some() {
             return None;
         }
-        let has_others = dataset
+        let has_other_labels = dataset
             .listed()
             .any(|other| other.kind == Kind::Labels && other.name != channel.name);
         let opener = self.stores.opener(false, None);
         let file = opener.open(&channel.file).ok()?;
-        names::propose(&file, channel.name.as_str(), has_others)
+        names::propose(&file, channel.name.as_str(), has_other_labels)
     }
 
     /// The problems of tables of names. Reads the tables.
@@ -253,8 +253,8 @@ impl Catalog {
     }
 }
 
-/// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not
-/// quantities.
+/// Adds the statistics of the channel's sample, if one was taken. Labels get none, because their
+/// ids are not quantities.
 fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
     let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
     description.percentiles = survey.map(|survey| survey.percentiles.clone());

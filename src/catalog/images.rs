@@ -260,8 +260,8 @@ fn label_levels(
         return None;
     }
     let mut found = Vec::new();
-    for of in levels {
-        let view = label.view(of.level, dataset.style.scaling)?;
+    for image_level in levels {
+        let view = label.view(image_level.level, dataset.style.scaling)?;
         found.push(chunks::level(label, &view, limit, Shrink::AsNeeded)?);
     }
     Some(found)

@@ -227,9 +227,13 @@ impl Names {
 }
 
 /// The table for the labels of a channel that a file obviously has, or that lies beside it.
-/// `has_others`: whether the file has other channels of labels.
-pub(super) fn propose(file: &OpenFile, channel: &str, has_others: bool) -> Option<NamesSettings> {
-    proposed::table(file, channel, has_others)
+/// `has_other_labels`: whether the file has other channels of labels.
+pub(super) fn propose(
+    file: &OpenFile,
+    channel: &str,
+    has_other_labels: bool,
+) -> Option<NamesSettings> {
+    proposed::table(file, channel, has_other_labels)
 }
 
 /// Reads the table at a path until the time `until`, to see whether the library survives it.

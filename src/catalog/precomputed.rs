@@ -79,10 +79,13 @@ impl Catalog {
         if scales.iter().all(|scale| scale.stored.is_none()) {
             let mut flat = FLAT.to_vec();
             flat.retain(|shape| {
-                let mut firsts = scales.iter().map(|scale| scale.chunk_sizes.first());
-                let mut views = listed.iter();
-                firsts.all(|first| first != Some(shape))
-                    && views.all(|view| affords(limit, channel, view, *shape))
+                let is_listed = scales
+                    .iter()
+                    .any(|scale| scale.chunk_sizes.first() == Some(shape));
+                let is_affordable = listed
+                    .iter()
+                    .all(|view| affords(limit, channel, view, *shape));
+                !is_listed && is_affordable
             });
             for scale in &mut scales {
                 scale.chunk_sizes.extend_from_slice(&flat);
@@ -161,11 +164,11 @@ impl Catalog {
         level: Level,
     ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
         let precomputed = self.served_precomputed(dataset, channel)?;
-        let mut scales = precomputed.scales.iter();
-        let numbers = scales.clone().map(|scale| scale.level.number().to_string());
-        if let Some(scale) = scales.find(|scale| scale.level == level) {
+        let scales = &precomputed.scales;
+        if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
             return Ok((precomputed.encoding, scale));
         }
+        let numbers = scales.iter().map(|scale| scale.level.number().to_string());
         let all: Vec<String> = numbers.collect();
         Err(NotFound::NotAScale {
             channel: channel.name.clone(),

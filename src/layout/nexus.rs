@@ -50,18 +50,16 @@ impl Layout for Nexus {
                 ..Marks::default()
             });
         }
-        let positions: Vec<Option<String>> = (0..about.rank())
-            .map(|dimension| positions_name(about, group, dimension))
-            .collect();
-        let names: Vec<_> = positions
-            .iter()
-            .map(|name| axis_named(name.as_deref()?))
-            .collect();
-        let spacings: Vec<_> = positions
-            .iter()
-            .enumerate()
-            .map(|(dimension, name)| spacing(about, name.as_deref()?, dimension))
-            .collect();
+        let mut names = Vec::new();
+        let mut spacings = Vec::new();
+        let mut has_spectral_axis = false;
+        for dimension in 0..about.rank() {
+            let positions = positions_name(about, group, dimension);
+            let positions = positions.as_deref();
+            names.push(positions.and_then(axis_named));
+            spacings.push(positions.and_then(|name| spacing(about, name, dimension)));
+            has_spectral_axis |= positions.is_some_and(is_spectral);
+        }
         let axes = match &interpretation {
             Some(interpretation) => interpretation.axes(names, about),
             None => completed(&names, &about.dataset.shape),
@@ -71,7 +69,6 @@ impl Layout for Nexus {
             .map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
-        let has_spectral_axis = positions.iter().flatten().any(|name| is_spectral(name));
         let is_spectrum = interpretation
             .as_ref()
             .is_some_and(|interpretation| interpretation.is_spectrum);
@@ -114,7 +111,7 @@ impl Interpretation {
         })
     }
 
-    /// All axes of a dataset; `names` has those that are known by name. The last axes get the
+    /// All axes of a dataset; `names` holds the axes that are known by name. The last axes get the
     /// letters of the interpretation, unless an image or a spectrum has names for both x and y.
     fn axes(&self, mut names: Vec<Option<AxisName>>, about: &About<'_>) -> Option<Axes> {
         let rank = about.dataset.shape.len();

@@ -144,7 +144,7 @@ impl Case {
         }
     }
 
-    /// The number of chunks, and of those that are stored.
+    /// The number of chunks, and the number of stored chunks.
     fn chunks(&self) -> (u64, u64) {
         let count = |range: &[Range<usize>]| -> usize {
             range

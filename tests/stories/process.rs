@@ -67,7 +67,7 @@ fn served(place: &Place, log: impl Into<Stdio>) -> Server {
     place.start_logging_to(place.voltile(arguments), log)
 }
 
-/// Requests every tile; the damaged ones must fail and the others be right.
+/// Requests every tile: tiles of damaged slices must fail, all other tiles must be right.
 fn assert_served(server: &Server, planes: usize) {
     for z in 0..planes {
         let tile = server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));

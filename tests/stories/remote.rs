@@ -43,8 +43,8 @@ impl Remote {
         Self { place, objects }
     }
 
-    /// With `planes.h5` of which no plane lies in the first block of the file, so that each takes a
-    /// request.
+    /// With `planes.h5`, whose planes all lie behind the first block of the file, so that each plane
+    /// takes a request.
     fn with_scattered_planes() -> Self {
         let remote = Self::new();
         scattered(&remote.path("planes.h5"), 1);

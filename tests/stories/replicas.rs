@@ -290,7 +290,7 @@ fn a_redis_that_stops_while_it_is_used_is_soon_not_asked_any_more() {
         ask_for_others(&server);
         server.count("voltile_redis_breaker_open") == 1
     });
-    // Three lookups or writes fail, and those that were made at the same time.
+    // Three lookups or writes fail, and at most eight that were made at the same time.
     assert!(
         server.count("voltile_redis_errors_total") <= 3 + 8,
         "{:?}",

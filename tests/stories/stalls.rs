@@ -46,7 +46,7 @@ fn tile(dataset: &str, z: usize) -> String {
     format!("{MOUNT}/{dataset}/raw/xy/{z}/0_0_0.png")
 }
 
-/// A file that can be made to hang, and others that cannot.
+/// A file that can be made to hang, beside files that cannot.
 struct Hanging {
     place: Place,
     switch: PathBuf,

@@ -9,10 +9,12 @@ use crate::catalog::boxes::affords;
 use crate::catalog::chunks::{SECTION, usual};
 use crate::catalog::{Channel, Dataset, StoredLevel};
 
-/// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory,
-/// and request each by itself.
-const LEAST_BYTES: u64 = 1 << 10;
-const MAX_BYTES: u64 = 64 << 20;
+/// The minimum size in bytes of stored chunks that are passed through: clients request each chunk
+/// by itself.
+const MIN_PASSED_BYTES: u64 = 1 << 10;
+/// The maximum size in bytes of stored chunks that are passed through: clients hold a whole chunk
+/// in memory.
+const MAX_PASSED_BYTES: u64 = 64 << 20;
 
 /// Whether chunks that would be derived from too many voxels are made smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,11 +87,14 @@ pub(in crate::catalog) fn passed_through(
         .volume()
         .saturating_mul(channel.voxel.stored_bytes() as u64);
     let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
-    if bytes > MAX_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
+    if bytes > MAX_PASSED_BYTES
+        || chunk.volume() > limit
+        || (bytes < MIN_PASSED_BYTES && !is_only_one)
+    {
         return Err(format!(
             "its chunks of {chunk} are not between {} and {}, or have more voxels than render.max_voxels_per_box",
-            units::bytes(LEAST_BYTES),
-            units::bytes(MAX_BYTES)
+            units::bytes(MIN_PASSED_BYTES),
+            units::bytes(MAX_PASSED_BYTES)
         ));
     }
     Ok(coding)

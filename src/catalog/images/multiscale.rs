@@ -37,11 +37,6 @@ impl ImageAxes {
         self.chosen('t', 'c', ['z', 'y', 'x'])
     }
 
-    /// Whether the axis z exists.
-    pub fn has_z(self) -> bool {
-        self.has_z
-    }
-
     /// The values of the axes that exist, in the order t, c, z, y, x.
     pub fn chosen<T>(self, t: T, c: T, [z, y, x]: [T; 3]) -> Vec<T> {
         let t = self.times.map(|_| t);

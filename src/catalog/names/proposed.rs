@@ -13,13 +13,19 @@ use crate::config::NamesSettings;
 
 /// At most this many datasets are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
+/// The maximum size in bytes of a table beside a file that is looked at.
+const MAX_TABLE: usize = 64 << 20;
 /// The table that BrainGlobe puts beside the volumes of an atlas.
 const STRUCTURES: &str = "structures.csv";
 
 /// The table for the labels of a channel: the only one in its file, or the one beside it. If the
-/// file has several tables, or other channels of labels (`has_others`), it is the table whose path
+/// file has several tables, or other channels of labels (`has_other_labels`), it is the table whose path
 /// contains the name of the channel.
-pub(super) fn table(file: &OpenFile, channel: &str, has_others: bool) -> Option<NamesSettings> {
+pub(super) fn table(
+    file: &OpenFile,
+    channel: &str,
+    has_other_labels: bool,
+) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
     let with_groups = paths.iter().take(MAX_LOOKED_AT).flat_map(|path| {
         let group = path
@@ -32,7 +38,7 @@ pub(super) fn table(file: &OpenFile, channel: &str, has_others: bool) -> Option<
         .into_iter()
         .filter_map(|path| Some((path, found(file, path)?)))
         .collect();
-    if has_others || tables.len() > 1 {
+    if has_other_labels || tables.len() > 1 {
         tables.retain(|(path, _)| path.contains(channel));
     }
     if let [(_, table)] = tables.as_slice() {
@@ -43,7 +49,8 @@ pub(super) fn table(file: &OpenFile, channel: &str, has_others: bool) -> Option<
         .path()
         .and_then(Path::parent)?
         .join(STRUCTURES);
-    let is_table = !has_others && text::read(&beside, None, None, &Cell::new(usize::MAX)).is_ok();
+    let is_table =
+        !has_other_labels && text::read(&beside, None, None, &Cell::new(MAX_TABLE)).is_ok();
     is_table.then(|| NamesSettings {
         file: Some(beside),
         ..NamesSettings::default()

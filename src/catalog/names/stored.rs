@@ -23,7 +23,7 @@ pub(super) fn read(
     // Groups may also hold lists of other lengths.
     let rows = columns.get(place).map_or(0, |column| column.rows);
     columns.retain(|column| column.rows == rows);
-    let mut table = UnsortedTable::new(&names(&columns), id, name, (0, room))?;
+    let mut table = UnsortedTable::new(&names(&columns), id, name, 0, room)?;
     for (place, column) in columns.iter().enumerate() {
         column.read(&mut |cell| table.push(place, cell))?;
     }

@@ -115,7 +115,8 @@ impl<'r> UnsortedTable<'r> {
         header: &[&str],
         id: Option<&str>,
         name: Option<&str>,
-        (first, room): (usize, &'r Cell<usize>),
+        first: usize,
+        room: &'r Cell<usize>,
     ) -> Result<Self, String> {
         if header.len() > MAX_COLUMNS {
             return Err(format!(
@@ -185,7 +186,7 @@ impl<'r> UnsortedTable<'r> {
         let mut order: Vec<(u64, u32)> = self.ids.into_iter().zip(0..).collect();
         order.sort_unstable();
         let (ids, rows): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
-        // Also if they are in order: then the copies take no more memory than they need.
+        // Columns in order are copied too, so that they take no more memory than they need.
         for column in names.iter_mut().chain(&mut columns) {
             column.arrange(&rows);
         }

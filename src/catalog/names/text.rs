@@ -43,7 +43,7 @@ pub(super) fn read(
         .from_reader(NotedFile::open(path).map_err(|error| unreadable(&error))?);
     let header = reader.headers().map_err(|error| in_words(&error))?;
     let header: Vec<&str> = header.iter().map(str::trim).collect();
-    let mut table = UnsortedTable::new(&header, id, name, (2, room))?;
+    let mut table = UnsortedTable::new(&header, id, name, 2, room)?;
     let mut record = ByteRecord::new();
     while reader
         .read_byte_record(&mut record)

@@ -67,7 +67,7 @@ fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     if rest.only_moves(Xyz::all(MAX_DEVIATION)) {
         return;
     }
-    let has_z = arrays.axes().has_z();
+    let has_z = arrays.axes().has_z;
     let rows = transform.rows().map(|[x, y, z, shift]| {
         let factors = spatial([x, y, z].map(Value::from), has_z);
         [factors, vec![shift.into()]].concat().into()

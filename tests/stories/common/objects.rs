@@ -252,8 +252,8 @@ impl Drop for ObjectServer {
     }
 }
 
-/// The most requests of which each began when the one before had ended: how many had to wait for
-/// one another, at most.
+/// The length of the longest chain of requests in which each began after the one before had
+/// ended.
 pub fn longest_chain(asked: &[Asked]) -> usize {
     let mut by_end: Vec<&Asked> = asked.iter().collect();
     by_end.sort_by_key(|asked| asked.ended);
