@@ -3,8 +3,8 @@
 //!
 //! [`multiversion`] compiles a function once for each [`Path`]. All calls take the same path,
 //! decided at the first one. The variable exists for tests and for comparing speeds: pixels are the
-//! same on each path. It does not change what libraries (libdeflate, simd-adler32, blake3, zstd,
-//! jpeg-encoder) detect for themselves.
+//! same on each path. It does not change what libraries (libdeflate, blake3, zstd, jpeg-encoder)
+//! detect for themselves.
 
 use std::sync::OnceLock;
 

@@ -18,7 +18,7 @@ use image::error::{
     EncodingError, ParameterError, ParameterErrorKind, UnsupportedError, UnsupportedErrorKind,
 };
 use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageError, ImageFormat, ImageResult};
-use libdeflater::{CompressionLvl, Compressor};
+use libdeflater::{CompressionLvl, Compressor, crc32};
 use voltile_base::geometry::TILE;
 use voltile_base::paint::PngProfile;
 
@@ -223,7 +223,7 @@ fn contained(
     rest[..4].copy_from_slice(&(length as u32).to_be_bytes());
     rest[4..8].copy_from_slice(b"IDAT");
     let (body, behind) = rest.split_at_mut(8 + length);
-    let check = crc32fast::hash(&body[4..]).to_be_bytes();
+    let check = crc32(&body[4..]).to_be_bytes();
     behind.copy_from_slice(&[&check[..], &end].concat());
     png
 }
@@ -249,7 +249,7 @@ fn framed(name: [u8; 4], body: &[u8]) -> Vec<u8> {
     [
         &(body.len() as u32).to_be_bytes()[..],
         &named,
-        &crc32fast::hash(&named).to_be_bytes(),
+        &crc32(&named).to_be_bytes(),
     ]
     .concat()
 }

@@ -6,7 +6,7 @@
 //! section 3.2.7) in a zlib stream (RFC 1950): a first pass counts bytes and a second one writes
 //! their codes, both in pairs.
 
-use simd_adler32::adler32;
+use libdeflater::adler32;
 
 use super::bits::{Bits, Writer};
 use super::huffman::{self, Code};
@@ -73,7 +73,7 @@ impl<'a> Stream<'a> {
         writer.bits(codes.single[END_OF_BLOCK].into());
         writer.align();
         writer.bits(Bits {
-            bits: u64::from(adler32(&self.bytes).swap_bytes()),
+            bits: u64::from(adler32(self.bytes).swap_bytes()),
             count: 32,
         });
     }
