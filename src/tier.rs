@@ -1,4 +1,5 @@
-//! Tiers: stores of encoded tiles outside of this process's memory, which they outlive and exceed.
+//! Tiers: stores of encoded tiles outside of this process, which are larger than its memory and
+//! outlive it.
 //!
 //! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key:
 //! [`Directory`], a directory of files (the disk cache), and [`Redis`] and [`Objects`], which

@@ -167,16 +167,16 @@ fn not_stored(
     let worst = tiles.into_iter().max_by_key(weight);
     let takes = worst.map(|worst| format!(", and a tile takes up to {}", cost_text(&worst)));
     let takes = takes.unwrap_or_default();
-    let offered = if are_all_offered {
+    let limit = if are_all_offered {
         ""
     } else {
-        ", which is more than is allowed"
+        "; in some planes, a tile needs more voxels than render.max_voxels_per_tile allows"
     };
     match numbers.as_slice() {
         [] => None,
-        [number] => Some(format!("the level {number} is not stored{takes}{offered}")),
+        [number] => Some(format!("the level {number} is not stored{takes}{limit}")),
         numbers => Some(format!(
-            "the levels {} are not stored{takes}{offered}",
+            "the levels {} are not stored{takes}{limit}",
             numbers.join(", ")
         )),
     }
@@ -190,19 +190,18 @@ fn weight(tile: &TileCost) -> u64 {
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-/// The cost of reading a tile in words, such as `3 reads of 1.0 MiB that inflate to 2.0 MiB`.
+/// The cost of reading a tile in words, such as `3 reads, 1.0 MiB in all, which inflate to 2.0 MiB`.
 fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
-    let inflated = match cost.bytes_inflated {
-        0 => String::new(),
-        bytes => format!(" that inflate to {}", ByteSize(bytes)),
+    let bytes = ByteSize(cost.bytes_read);
+    let (reads, inflate) = match cost.reads {
+        1 => (format!("one read of {bytes}"), "inflates"),
+        reads => (format!("{reads} reads, {bytes} in all"), "inflate"),
     };
-    let reads = if cost.reads == 1 {
-        "one read".to_owned()
-    } else {
-        format!("{} reads", cost.reads)
-    };
-    format!("{reads} of {}{inflated}", ByteSize(cost.bytes_read))
+    match cost.bytes_inflated {
+        0 => reads,
+        bytes => format!("{reads}, which {inflate} to {}", ByteSize(bytes)),
+    }
 }
 
 fn plane_names(planes: &[Plane]) -> String {

@@ -35,7 +35,7 @@ pub enum CachePolicy {
 pub(super) enum RequestSubject {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
-    /// What is rendered from voxels.
+    /// A tile, overview, range or box that is rendered from voxels.
     Rendered(RenderPlan),
 }
 
@@ -82,7 +82,7 @@ impl Identified {
         }
     }
 
-    /// What a plan renders. `key` and plan are of the same windows.
+    /// The subject of a plan. Its key was made with the same windows as the plan.
     pub(super) fn rendered(key: TileKey, origin: Origin, plan: RenderPlan) -> Self {
         Self {
             key,

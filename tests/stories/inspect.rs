@@ -512,6 +512,37 @@ fn contiguous_data_gives_a_warning_for_the_plane_across_its_lines() {
 }
 
 #[test]
+fn levels_whose_costs_are_those_of_the_stored_level_are_told_with_the_limit_only() {
+    let (_place, described) = made_and_inspected(|file| {
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((300, 16384, 16384));
+        let raw = builder
+            .chunk((300, 512, 512))
+            .deflate(1)
+            .create("raw")
+            .unwrap();
+        raw.write_slice(
+            &ndarray::Array3::<u8>::zeros((300, 512, 512)),
+            s![..300, ..512, ..512],
+        )
+        .unwrap();
+    });
+    let warned = warned(&described);
+    assert!(
+        warned[0].0.contains("one read of ") && warned[0].0.contains(", which inflates to"),
+        "{warned:?}"
+    );
+    assert!(
+        warned[1]
+            .0
+            .contains("is not stored; in some planes, a tile needs more voxels"),
+        "{warned:?}"
+    );
+}
+
+#[test]
 fn levels_that_are_too_expensive_to_derive_give_a_warning_with_the_remedy() {
     let (_place, described) = made_and_inspected(|file| {
         let builder = file
@@ -535,7 +566,13 @@ fn levels_that_are_too_expensive_to_derive_give_a_warning_with_the_remedy() {
         warned[0].1.starts_with("voltile pyramid /") && !warned[0].1.contains("--rechunk"),
         "{warned:?}"
     );
-    assert!(warned[0].0.contains("more than is allowed"), "{warned:?}");
+    assert!(
+        warned[0].0.contains("a tile takes up to")
+            && warned[0]
+                .0
+                .contains("more voxels than render.max_voxels_per_tile"),
+        "{warned:?}"
+    );
     let planes = &described["channels"][0]["levels"][5]["planes"];
     assert_eq!(
         *planes,

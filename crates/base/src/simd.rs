@@ -40,7 +40,7 @@ pub enum BadPath {
 impl Path {
     const ALL: [Path; 3] = [Path::Baseline, Path::Avx2, Path::Avx512];
 
-    /// As in the variable.
+    /// Its name, as the variable takes it.
     pub fn name(self) -> &'static str {
         match self {
             Path::Baseline => "baseline",
