@@ -3,7 +3,7 @@
 //!
 //! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key:
 //! [`Directory`], a directory of files (the disk cache), and [`Redis`] and [`Objects`], which
-//! replicas share. [`Tiers`] are backends in order, as the service uses them: it adds write queues,
+//! replicas share. [`Tiers`] is the ordered list of backends that the service uses. It adds write queues,
 //! metrics and a log, so that a failing backend costs extra renders but never fails a request. All
 //! calls block: they are made on threads for blocking work, idle render threads and dedicated
 //! writer threads, never on an async thread. The key alone determines the pixels; the token is

@@ -31,7 +31,7 @@ pub enum NoBox {
         /// `render.max_voxels_per_box`.
         limit: u64,
     },
-    /// It needs little of each of too many chunks.
+    /// It needs too many chunks, and little of each.
     #[error(
         "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
     )]

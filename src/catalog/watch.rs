@@ -30,7 +30,7 @@ pub(super) struct FileWatch {
     unchanged_at: AtomicU64,
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
-    /// Whether a growing file has not only grown.
+    /// Whether a growing file has changed otherwise than by growing.
     rewritten: AtomicBool,
     checking: Mutex<()>,
     /// Held while a thread checks on behalf of requests.
@@ -70,7 +70,7 @@ impl FileWatch {
         self.rewritten.load(Ordering::Acquire)
     }
 
-    /// Records that a read found a file changed, which a file that only grows is not.
+    /// Records that a read found a file changed. Reads accept growth, so the file was rewritten.
     pub fn note_change(&self) {
         self.rewritten.store(true, Ordering::Release);
         self.changed.store(true, Ordering::Release);
@@ -83,7 +83,8 @@ impl FileWatch {
         if self.is_known_at(moment) {
             return Ok(());
         }
-        // On the heap, as it is rare: the futures of most requests have room for this one.
+        // On the heap, because it is rare: otherwise the future of every request would have room for
+        // this one.
         let checked = Box::pin(tokio::time::timeout(PATIENCE, self.check_in_turn(moment))).await;
         checked.map_err(|_| Unresponsive(PATIENCE))
     }

@@ -72,8 +72,8 @@ struct SelectionArguments {
     /// Datasets: A,B; default: all.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
     token: Vec<Name>,
-    /// Channels to render separately: em,seg. Or as a composite, with colours as in URLs:
-    /// em:R,er:G. May be repeated. Default: each channel separately.
+    /// em,seg renders each of these channels separately; em:R,er:G renders a composite, with
+    /// colours as in URLs. May be repeated. Default: each channel separately.
     #[arg(long, value_name = "CHANNELS")]
     channel: Vec<Channels>,
     /// xy, xz, yz, or all.
@@ -114,7 +114,7 @@ pub(super) fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
 }
 
-/// Tiles per second. Timers are no finer than a millisecond.
+/// Tiles per second: at most 1000, because timers are no finer than a millisecond.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok();
     let rate = rate.filter(|rate| (0.001..=1000.0).contains(rate));

@@ -17,8 +17,8 @@ use futures_util::stream;
 
 use crate::service::HeldMemory;
 
-/// The longest piece in bytes. The write buffer holds it and the response headers, and must stay
-/// below the size that actix-http retains; smaller pieces cost more system calls.
+/// The longest piece in bytes. With the response headers it fits into the write buffer that
+/// actix-http retains (128 KiB); smaller pieces cost more system calls.
 const PIECE: usize = 96 << 10;
 
 /// A body whose remaining bytes are passed on in pieces.

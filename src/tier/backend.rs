@@ -27,8 +27,8 @@ impl Backend {
         }
     }
 
-    /// Whether tiles written there are meant to stay until they are evicted, so that they can be
-    /// rendered ahead.
+    /// Whether it keeps tiles long enough for `voltile warm` to be worthwhile; Redis may drop them
+    /// at any time.
     pub fn is_lasting(self) -> bool {
         match self {
             Backend::Directory | Backend::Objects => true,

@@ -63,13 +63,13 @@ impl Path {
         }
     }
 
-    /// The best path of this processor: other architectures have one.
+    /// Other architectures have only the baseline.
     #[cfg(not(target_arch = "x86_64"))]
     fn best() -> Self {
         Path::Baseline
     }
 
-    /// Parses a value of the variable; empty text is as good as none.
+    /// Parses a value of the variable; empty text counts as an unset variable.
     fn parse(text: &str, best: Path) -> Result<Self, BadPath> {
         if text.is_empty() {
             return Ok(best);
@@ -101,7 +101,8 @@ pub fn path() -> Path {
 }
 
 /// Compiles a function for each [`Path`], and calls the one in force. Generic parameters are
-/// written before `fn`, once with their bounds and once without.
+/// written before `fn`, once with their bounds and once without:
+/// `[T: Voxel] [T] fn sum(values: &[T]) -> u64 { … }`.
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$attribute:meta])* fn $($rest:tt)*) => {

@@ -11,7 +11,7 @@ use super::{Decoder, FilterError};
 pub(super) enum NBit {
     /// All bits are significant, and the filter does nothing.
     Idle,
-    /// Numbers of `precision` bits, `offset` bits above the lowest.
+    /// Each number has `precision` significant bits; the lowest of them is bit `offset` of the element.
     Packed {
         elements: IntegerLayout,
         precision: u32,
@@ -29,7 +29,10 @@ impl NBit {
         if idle != 0 {
             return Some(NBit::Idle);
         }
-        let (ATOMIC, &[order, precision, offset]) = (class, rest) else {
+        if class != ATOMIC {
+            return None;
+        }
+        let &[order, precision, offset] = rest else {
             return None;
         };
         let elements = IntegerLayout::new(count, width, order)?;
