@@ -323,11 +323,6 @@ impl ResolvedBox {
         channels.filter(|channel| channel.kind == Kind::Image && channel.window().is_none())
     }
 
-    /// The dataset.
-    pub fn dataset(&self) -> &Arc<Dataset> {
-        &self.dataset
-    }
-
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
         let channels = self.parts().map(|part| Arc::clone(&part.channel));

@@ -1,7 +1,6 @@
 //! Overviews: small pictures of a whole slice, composed of a few tiles of a coarse level.
 //!
-//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile
-//! inspect` draws them in the terminal, at other sizes.
+//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels.
 
 use voltile_base::geometry::{LevelView, TILE, TileAddress, Xyz};
 use voltile_base::request::{SlabRequest, TileRequest};
@@ -10,7 +9,7 @@ use voltile_render::plan;
 
 use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedTile};
 
-/// The maximum width and height in pixels, unless another is asked for.
+/// The maximum width and height in pixels.
 const MAX_EXTENT: (usize, usize) = (192, 192);
 /// The maximum number of tiles that an overview is composed of.
 const MAX_TILES: u64 = 16;
@@ -22,7 +21,6 @@ pub struct ResolvedOverview {
     tiles: Vec<ResolvedTile>,
     across: usize,
     extent: (usize, usize),
-    most: (usize, usize),
 }
 
 impl Catalog {
@@ -72,7 +70,6 @@ impl Catalog {
             tiles,
             across: across as usize,
             extent: (columns as usize, rows as usize),
-            most: MAX_EXTENT,
         })
     }
 }
@@ -138,16 +135,10 @@ impl ResolvedOverview {
         &self.tiles
     }
 
-    /// This overview, at most this wide and high, in pixels.
-    #[must_use]
-    pub fn within(self, most: (usize, usize)) -> Self {
-        Self { most, ..self }
-    }
-
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let tiles: Vec<TileKey> = self.tiles.iter().map(ResolvedTile::key).collect();
-        TileKey::digest(&("overview", self.most, self.across, self.extent, tiles))
+        TileKey::digest(&("overview", MAX_EXTENT, self.across, self.extent, tiles))
     }
 
     /// The plan for the renderer: what to read and how to paint it.
@@ -156,7 +147,7 @@ impl ResolvedOverview {
             tiles: self.tiles.iter().map(ResolvedTile::plan).collect(),
             across: self.across,
             extent: self.extent,
-            most: self.most,
+            most: MAX_EXTENT,
         }
     }
 }
