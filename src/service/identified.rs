@@ -10,7 +10,7 @@ use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::boxes::HeldMemory;
 use super::render_plan::RenderPlan;
-use crate::catalog::{Origin, ResolvedBox};
+use crate::catalog::{Origin, ResolvedBox, ResolvedOverview, ResolvedRange, ResolvedTile};
 
 /// The result of [`super::TileService::identify`].
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) enum RequestSubject {
 /// A box of voxels that is to be made.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedBox {
-    pub key: TileKey,
+    key: TileKey,
     pub plan: Arc<Cutout>,
     pub encoding: BoxEncoding,
     /// The memory in which it is made: held for as long as this is.
@@ -82,8 +82,30 @@ impl Identified {
         }
     }
 
-    /// The subject of a plan. Its key was made with the same windows as the plan.
-    pub(super) fn rendered(key: TileKey, origin: Origin, plan: RenderPlan) -> Self {
+    /// A tile that shows voxels. The windows of its channels have been measured.
+    pub(super) fn tile(origin: Origin, resolved: &ResolvedTile) -> Self {
+        let plan = RenderPlan::Tile(Arc::new(resolved.plan()));
+        Self::rendered(resolved.key(), origin, plan)
+    }
+
+    /// A thumbnail of a slice. The windows of its channels have been measured.
+    pub(super) fn overview(origin: Origin, resolved: &ResolvedOverview) -> Self {
+        let plan = RenderPlan::Overview(Arc::new(resolved.plan()));
+        Self::rendered(resolved.key(), origin, plan)
+    }
+
+    /// The range of the visible values.
+    pub(super) fn range(origin: Origin, resolved: &ResolvedRange) -> Self {
+        let plan = RenderPlan::Range(Arc::new(resolved.plan()));
+        Self::rendered(resolved.key(), origin, plan)
+    }
+
+    /// A box of voxels.
+    pub(super) fn planned_box(origin: Origin, planned: PlannedBox) -> Self {
+        Self::rendered(planned.key, origin, RenderPlan::Box(planned))
+    }
+
+    fn rendered(key: TileKey, origin: Origin, plan: RenderPlan) -> Self {
         Self {
             key,
             origin,

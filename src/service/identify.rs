@@ -18,7 +18,6 @@ use super::error::TileError;
 use super::footprint::Footprint;
 use super::identified::{Identified, PlannedBox};
 use super::maker::in_words;
-use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
 use crate::catalog::{
     Catalog, Channel, NoBox, NotFound, Origin, Precomputed, ResolvedBox, ResolvedOverview,
@@ -72,16 +71,14 @@ impl TileService {
                 let (origin, overview) = self
                     .unchanged(catalog, token, overview, ResolvedOverview::origin)
                     .await?;
-                let plan = RenderPlan::Overview(Arc::new(overview.plan()));
-                Ok(Identified::rendered(overview.key(), origin, plan))
+                Ok(Identified::overview(origin, &overview))
             }
             ViewRequest::Range(range) => {
                 let visible = catalog.resolve_range(range);
                 let (origin, visible) = self
                     .unchanged(catalog, token, visible, ResolvedRange::origin)
                     .await?;
-                let plan = RenderPlan::Range(Arc::new(visible.plan()));
-                Ok(Identified::rendered(visible.key(), origin, plan))
+                Ok(Identified::range(origin, &visible))
             }
         }
     }
@@ -89,8 +86,7 @@ impl TileService {
     /// A tile, or the shared black one.
     fn identified_tile(&self, origin: Origin, resolved: &ResolvedTile) -> Identified {
         if !resolved.is_black() {
-            let plan = RenderPlan::Tile(Arc::new(resolved.plan()));
-            return Identified::rendered(resolved.key(), origin, plan);
+            return Identified::tile(origin, resolved);
         }
         let [pngs, jpegs] = &self.black;
         let [grey, rgb] = match resolved.format() {
@@ -119,8 +115,7 @@ impl TileService {
             .await?;
         let unmeasured = overview.tiles().iter().flat_map(ResolvedTile::unmeasured);
         self.measure_all(unmeasured, demand).await?;
-        let plan = RenderPlan::Overview(Arc::new(overview.plan()));
-        Ok(Identified::rendered(overview.key(), origin, plan))
+        Ok(Identified::overview(origin, &overview))
     }
 
     async fn measure_all(
@@ -163,11 +158,7 @@ impl TileService {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(TileError::TooLarge(problem.to_owned()));
         }
-        Ok(Identified::rendered(
-            planned.key,
-            origin,
-            RenderPlan::Box(planned),
-        ))
+        Ok(Identified::planned_box(origin, planned))
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The
@@ -207,11 +198,7 @@ impl TileService {
             .unchanged(catalog, token, resolved, |(resolved, _)| resolved.origin())
             .await?;
         let planned = PlannedBox::new(&resolved, encoding);
-        Ok(Identified::rendered(
-            planned.key,
-            origin,
-            RenderPlan::Box(planned),
-        ))
+        Ok(Identified::planned_box(origin, planned))
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

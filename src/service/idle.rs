@@ -18,7 +18,6 @@ use voltile_hdf5::volume::Yields;
 use super::client::{Client, Demand};
 use super::error::TileError;
 use super::identified::Identified;
-use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
 use super::work::{Purpose, TileWork};
 
@@ -192,8 +191,7 @@ impl TileService {
         {
             return None;
         }
-        let plan = RenderPlan::Tile(Arc::new(resolved.plan()));
-        let identified = Identified::rendered(resolved.key(), resolved.origin(), plan);
+        let identified = Identified::tile(resolved.origin(), &resolved);
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return None;
         };
