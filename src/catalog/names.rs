@@ -39,7 +39,7 @@ pub(super) struct Tables {
     kept: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
     /// The maximum size in bytes of all tables together, and of a table that is being read.
     max_bytes: usize,
-    /// Only one table is read at a time.
+    /// Tables are read one after the other, unless a read takes too long.
     turns: Arc<ReadingTurns>,
 }
 

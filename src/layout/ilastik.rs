@@ -35,7 +35,7 @@ impl Layout for Ilastik {
         let tags: Value = serde_json::from_str(&tags).unwrap_or_default();
         let Some(axes) = axes(&tags) else {
             let notice = Notice::warning(
-                "its attribute axistags lists no axes as ilastik does; its axes are guessed",
+                "its attribute axistags does not list axes as ilastik writes them; its axes are guessed",
             );
             return Some(Marks {
                 notices: vec![notice],

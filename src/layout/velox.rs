@@ -30,7 +30,9 @@ impl Layout for Velox {
         let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
         let metadata = metadata(about);
         let notice = metadata.is_none().then(|| {
-            Notice::warning("its Metadata is not JSON; its detector and voxel size are unknown")
+            Notice::warning(
+                "it has no Metadata, or its Metadata is not JSON; its detector and voxel size are unknown",
+            )
         });
         let metadata = metadata.unwrap_or_default();
         let Calibration { voxel, .. } =

@@ -3,10 +3,10 @@
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
 //! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
 //! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
-//! out, also if they are only likely to do so. A blank time point is left out too, and one of at
-//! least five time points if it is far brighter or darker than the rest: a series must not be dark
-//! because its first frame is a flash. For RGB data, the window is that of red;
-//! percentiles and histogram cover all three components.
+//! out, even if the file does not declare them and they are only likely to. A blank time point is
+//! left out too, and one of at least five time points if it is far brighter or darker than the rest:
+//! a series must not be dark because its first frame is a flash. For RGB data, the window is that
+//! of red; percentiles and histogram cover all three components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
