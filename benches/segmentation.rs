@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use voltile::catalog::Catalog;
+use voltile::catalog::{Catalog, Subject};
 use voltile::config::{DatasetSettings, Settings};
 use voltile_base::flow::activity::Activity;
 use voltile_base::metrics::Metrics;
@@ -118,14 +118,13 @@ fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
         let Some(Ok(PrecomputedFile::Chunk(asked))) = PrecomputedFile::parse(&name) else {
             panic!("{name} is no chunk")
         };
-        let (resolved, encoding) = catalog
-            .resolve_precomputed(&asked, AcceptedCodings::default())
+        let planned = catalog
+            .plan_precomputed(&asked, AcceptedCodings::default())
             .unwrap();
-        assert!(
-            matches!(encoding, BoxEncoding::Segmentation(_)),
-            "{name} is not encoded as a segmentation"
-        );
-        (resolved.plan(), encoding)
+        match planned.subject {
+            Subject::Box(cutout, encoding @ BoxEncoding::Segmentation(_)) => (cutout, encoding),
+            other => panic!("{name} is not encoded as a segmentation: {other:?}"),
+        }
     };
     (0..depth).step_by(EDGE as usize).map(chunk).collect()
 }

@@ -7,8 +7,8 @@
 //! It is built from settings: files are opened, layouts recognised and levels determined at that
 //! time; a window may be measured later. Otherwise it is immutable: if a file changes, its dataset
 //! is reopened and put into a new catalogue ([`Catalog::with`]). All faults are collected, each
-//! with the key of its setting. Resolving a request reads no data; a [`ResolvedTile`] has the key
-//! and the plan for reading.
+//! with the key of its setting. Planning a request reads no data: a [`RequestPlan`] says under which
+//! key it is made, and from which voxels.
 
 pub(crate) mod access;
 pub(crate) mod advice;
@@ -19,6 +19,7 @@ mod chunks;
 mod colours;
 mod cost;
 mod describe;
+mod footprint;
 mod images;
 mod levels;
 mod names;
@@ -27,6 +28,7 @@ mod origin;
 mod overview;
 mod precomputed;
 mod probe;
+mod request_plan;
 mod resolve;
 mod sidecar;
 mod source;
@@ -54,21 +56,20 @@ use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{self, DatasetSettings};
 
 pub use attributes::FileAttributes;
-pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
+pub use footprint::Footprint;
 pub use images::{ArrayLevel, ImageAxes, Multiscale, ZarrImage};
 pub use names::{Column, Labels, Names, NoNames};
 pub(crate) use open::accept_all;
 pub use open::{OpenedCatalog, OpenedDataset, OpeningOutcome, RunTrials, Verdict, tell};
 pub use origin::Origin;
-pub use overview::ResolvedOverview;
 pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 pub use probe::Trial;
-pub use resolve::{NotFound, ResolvedTile};
+pub use request_plan::{CachePolicy, RequestPlan, Subject, black_key};
+pub use resolve::NotFound;
 pub use sidecar::sidecar_path;
 pub use stored::StoredLevel;
-pub use visible::{ResolvedRange, range_of};
 
 /// All datasets served.
 #[derive(Debug)]

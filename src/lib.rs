@@ -25,7 +25,7 @@
 //! 5  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
 //!              · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
 //!              timeouts · TLS, Unix sockets, sockets of the service manager
-//! 4  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render queue ·
+//! 4  service   TileService: plan, then fetch; the boundary between async code and the render threads · the render queue ·
 //!              the reconciler: opens, reopens and closes datasets until they are what the settings ask for · verifying chunks
 //!              while idle · prefetching
 //! 3  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what ·
@@ -67,9 +67,9 @@
 //!
 //! The page `docs/architecture.md` follows a tile, a chunk and a cache hit by the names of
 //! functions. In short: [`http`] parses a path to a [`voltile_base::request::TileRequest`];
-//! [`service::TileService::identify`] resolves it in the [`catalog`] to channels, levels and a
-//! [`voltile_base::geometry::Patch`], and to a [`voltile_base::tile::TileKey`], a digest of
-//! everything that decides the bytes; [`service::TileService::fetch`] asks the
+//! [`service::TileService::plan`] resolves it in the [`catalog`] to a [`catalog::RequestPlan`]:
+//! channels, levels, a [`voltile_base::geometry::Patch`], and a [`voltile_base::tile::TileKey`], a
+//! digest of everything that decides the bytes; [`service::TileService::fetch`] asks the
 //! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. A leader looks for the tile in
 //! the tiers ([`tier`]). If they lack it, its chunks are fetched ([`voltile_hdf5::store`]), and it
 //! enters the render queue, in which clients take turns; then [`voltile_render::render`] reads
@@ -103,7 +103,7 @@
 //! State is in values that are made once and passed down. Each crate's first page lists the
 //! exceptions (a test compares the lists with the code); of this one:
 //!
-//! - `service::render_plan`: `SCRATCH`, memory that a render thread reuses.
+//! - `service::work`: `SCRATCH`, memory that a render thread reuses.
 //!
 //! # Memory
 //!

@@ -1,6 +1,6 @@
 //! Provides tiles: the boundary between async code and the render threads.
 //!
-//! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the
+//! A request is first planned, which reads no pixels and yields the ETag; then fetched: from the
 //! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`maker`]): it is
 //! looked for in the tiers (a disk cache, a shared cache), fetched from a store, rendered ([`pool`])
 //! and kept in the tiers ([`tier_writer`]). For each of the first three it waits for its turn in a
@@ -14,18 +14,15 @@ mod boxes;
 mod client;
 mod error;
 mod fetch;
-mod footprint;
 mod health;
-mod identified;
-mod identify;
 mod idle;
 mod live;
 mod maker;
 mod neighbours;
+mod planning;
 mod pool;
 mod queue;
 mod reconciler;
-mod render_plan;
 mod samples;
 mod tier_writer;
 mod tile_service;
@@ -37,7 +34,6 @@ pub use client::{Client, Demand, Urgency};
 pub use error::{ErrorKind, TileError};
 pub use fetch::WarmOutcome;
 pub use health::{Health, ServicePart};
-pub use identified::{CachePolicy, Identified};
 pub use live::Changes;
 pub use pool::RenderPool;
 pub use queue::Busy;

@@ -48,5 +48,5 @@ pub use contents::TokenContents;
 pub use directory::Directory;
 pub use error::TierError;
 pub use objects::Objects;
-pub use tiers::{FoundTile, Tiers};
+pub use tiers::Tiers;
 pub use writer::Tier;

@@ -90,7 +90,6 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
                 .collect(),
         )
     };
-    let components = || Box::new([0; 3].map(|_| layer(&bytes, 0, Window::AsStored)));
     vec![
         ("window", "u8 as stored", grey(&bytes, 0, Window::AsStored)),
         ("window", "u8", grey(&bytes, 0, narrow)),
@@ -111,11 +110,6 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
             "composite",
             "three channels",
             of(&[Colour::Red, Colour::Green, Colour::Blue]),
-        ),
-        (
-            "composite",
-            "red, green and blue",
-            Picture::Rgb(components()),
         ),
         ("composite", "labels u64", Picture::Labels(source(&ids, 0))),
     ]

@@ -14,7 +14,7 @@ use criterion::{BenchmarkId, Criterion};
 use hdf5::types::FixedAscii;
 use hdf5::{DatasetBuilder, H5Type, Location};
 use ndarray::Array3;
-use voltile::catalog::Catalog;
+use voltile::catalog::{Catalog, Subject};
 use voltile::config::{DatasetSettings, Settings};
 use voltile_base::flow::activity::Activity;
 use voltile_base::geometry::{Axis, Level, Plane, Region, TileAddress};
@@ -173,9 +173,11 @@ impl<'a> Drawer<'a> {
             slab: None,
             adjust: Vec::new(),
         };
-        let resolved = self.catalog.resolve(&request).unwrap();
-        black_box(resolved.key());
-        resolved.plan()
+        let planned = black_box(self.catalog.plan_tile(&request).unwrap());
+        match planned.subject {
+            Subject::Tile(plan) => plan,
+            other => panic!("expected a tile: {other:?}"),
+        }
     }
 
     fn volume(&self, address: &TileAddress) -> Arc<dyn Volume> {

@@ -27,8 +27,13 @@ fn request(path: &str) -> TileRequest {
 async fn fetched(service: &TileService, request: &TileRequest) -> usize {
     let demand = Demand::wanted(Client::InProcess);
     let catalog = service.catalog();
-    let identified = service.identify(&catalog, request, demand).await.unwrap();
-    let tile = service.fetch(&identified, demand, &Arc::default()).await;
+    let plan = service
+        .plan(&catalog, &request.token, demand, || {
+            catalog.plan_tile(request)
+        })
+        .await
+        .unwrap();
+    let tile = service.fetch(&plan, demand, &Arc::default()).await;
     tile.unwrap().bytes.len()
 }
 
@@ -54,17 +59,8 @@ pub fn requests(criterion: &mut Criterion) {
         group.bench_function(format!("{name}: parse the path"), |b| {
             b.iter(|| request(black_box(path)));
         });
-        group.bench_function(format!("{name}: resolve"), |b| {
-            b.iter(|| catalog.resolve(black_box(&asked)).unwrap().is_black());
-        });
-        group.bench_function(format!("{name}: resolve, key"), |b| {
-            b.iter(|| catalog.resolve(black_box(&asked)).unwrap().key());
-        });
-        group.bench_function(format!("{name}: resolve, key, plan"), |b| {
-            b.iter(|| {
-                let resolved = catalog.resolve(black_box(&asked)).unwrap();
-                (resolved.key(), resolved.plan())
-            });
+        group.bench_function(format!("{name}: plan"), |b| {
+            b.iter(|| catalog.plan_tile(black_box(&asked)).unwrap());
         });
     }
     // Checks for changed files have a time limit.

@@ -1,4 +1,4 @@
-//! Resolves requests for boxes of voxels.
+//! Plans requests for boxes of voxels.
 
 use std::sync::Arc;
 
@@ -10,44 +10,21 @@ use voltile_base::request::BoxRequest;
 use voltile_base::tile::{Fingerprint, TileKey};
 use voltile_base::units;
 use voltile_hdf5::volume::{Access, VolumeShape};
+use voltile_render::imagej_has;
 use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::resolve::RULES;
-use super::{Catalog, Channel, Dataset, NotFound, Origin};
-
-/// Why there is no box.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoBox {
-    /// It names something that does not exist.
-    #[error(transparent)]
-    NotFound(#[from] NotFound),
-    /// It needs too many voxels.
-    #[error(
-        "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
-    )]
-    TooLarge {
-        /// How many stored voxels would be read.
-        voxels: u64,
-        /// `render.max_voxels_per_box`.
-        limit: u64,
-    },
-    /// It needs too many chunks, and little of each.
-    #[error(
-        "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
-    )]
-    Wasteful {
-        /// How many stored voxels would be read.
-        voxels: u64,
-        /// How many voxels would be decoded.
-        decoded: u64,
-    },
-}
+use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan, Subject};
 
 /// The most voxels that may be decoded for a box, as a multiple of `render.max_voxels_per_box`.
 const MAX_WASTE: u64 = 16;
+/// The most bytes of a TIFF file, in which places are numbers of 32 bits.
+const MAX_TIFF: u64 = u32::MAX as u64;
+/// The only encoding that contains windows: the display ranges of its channels.
+const TIFF: BoxEncoding = BoxEncoding::File(BoxFormat::Tiff);
 
-/// How many voxels are decoded to read a box of a volume.
-fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
+/// The number of voxels that are decoded to read a box of a volume.
+fn decoded_voxels(shape: &VolumeShape, stored: &Region) -> u64 {
     if shape.access == Access::Direct {
         return stored.voxels();
     }
@@ -59,37 +36,31 @@ fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
         .volume()
 }
 
-/// The most voxels that are decoded to read a box of a size that begins at multiples of it.
-fn most_decoded(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
+/// The maximum number of voxels that are decoded to read a box whose position is a multiple of its
+/// size along each axis.
+fn most_decoded_voxels(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
     if shape.access == Access::Direct {
         return size.volume();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));
-    let touched = size.zip(chunk, |size, chunk| {
-        match size % chunk == 0 || chunk % size.max(1) == 0 {
-            true => size.div_ceil(chunk),
-            false => size.div_ceil(chunk) + 1,
-        }
+    let chunks_of_box = size.zip(chunk, |size, chunk| {
+        let is_aligned = size % chunk == 0 || chunk % size.max(1) == 0;
+        size.div_ceil(chunk) + u64::from(!is_aligned)
     });
-    let all = shape.size.zip(chunk, u64::div_ceil);
-    touched
-        .zip(all, u64::min)
+    let chunks_of_level = shape.size.zip(chunk, u64::div_ceil);
+    chunks_of_box
+        .zip(chunks_of_level, u64::min)
         .zip(chunk, u64::saturating_mul)
         .volume()
 }
 
 /// A requested box with its names resolved; it lies within its level.
-#[derive(Debug, Clone)]
-pub struct ResolvedBox {
+#[derive(Debug)]
+pub(super) struct ResolvedBox {
     dataset: Arc<Dataset>,
     channel: Arc<Channel>,
-    view: LevelView,
-    time: u64,
-    region: Region,
-    /// The channel's colour beside the other channels, if there are several.
-    colour: Option<Rgb>,
-    /// Where its first voxel is in the whole box, if it is a part of one.
-    place: Xyz<u64>,
+    /// The box of this channel, without the parts of other channels.
+    cutout: Cutout,
     /// The parts of the box that other channels cover; empty where they cover nothing.
     others: Vec<ResolvedBox>,
 }
@@ -101,7 +72,7 @@ struct BoxRendering {
     encoding: BoxEncoding,
     name: Name,
     channel: Fingerprint,
-    made: Option<Fingerprint>,
+    pyramid_level: Option<Fingerprint>,
     dataset: DatasetStyle,
     level: Level,
     time: u64,
@@ -113,8 +84,29 @@ struct BoxRendering {
 }
 
 impl Catalog {
-    /// Resolves a request for a box. Reads no data.
-    pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
+    /// Plans a request for a box of voxels.
+    pub fn plan_box(
+        &self,
+        request: &BoxRequest,
+        format: BoxFormat,
+    ) -> Result<RequestPlan, NotFound> {
+        let resolved = self.resolve_box(request)?;
+        let encoding = BoxEncoding::File(format);
+        let cutout = &resolved.cutout;
+        if encoding == TIFF && !imagej_has(cutout.voxel, cutout.is_rgb) {
+            return Err(NotFound::NotTiff {
+                channel: cutout.name.clone(),
+                dtype: cutout.voxel.name(),
+            });
+        }
+        let plan = resolved.planned(encoding);
+        if encoding == TIFF && plan.bytes() > MAX_TIFF {
+            return Err(NotFound::TiffTooLarge);
+        }
+        Ok(plan)
+    }
+
+    fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
@@ -125,9 +117,10 @@ impl Catalog {
         }
         if !resolved.others.is_empty() {
             let colours = dataset.composite_colours();
-            resolved.colour = colours.get(&channel.name).map(|(_, exact)| *exact);
+            let colour_of = |name| colours.get(name).map(|(_, exact)| *exact);
+            resolved.cutout.colour = colour_of(&channel.name);
             for part in &mut resolved.others {
-                part.colour = colours.get(&part.channel.name).map(|(_, exact)| *exact);
+                part.cutout.colour = colour_of(&part.channel.name);
             }
         }
         Ok(resolved)
@@ -142,31 +135,48 @@ impl Dataset {
         time: u64,
         level: Level,
         region: Region,
-    ) -> Result<ResolvedBox, NoBox> {
+    ) -> Result<ResolvedBox, NotFound> {
         let view = self.view(channel, level)?;
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
-            let outside = NotFound::Box {
+            return Err(NotFound::Box {
                 channel: channel.name.clone(),
                 level: level.number(),
                 size: view.size,
-            };
-            return Err(outside.into());
+            });
         }
         let stored = view.stored_region(&region);
         let limit = self.limits.voxels_per_box;
         ensure_affordable(limit, channel, &view, stored.voxels(), |shape| {
-            decoded(shape, &stored)
+            decoded_voxels(shape, &stored)
         })?;
+        let is_there = channel.is_there(&view, self.style.scaling, time);
+        let voxel_size = self.voxel_size(channel).map(|(size, unit)| {
+            let size = size.zip(view.factor, |size, factor| size * factor as f64);
+            (size, unit.unwrap_or_default())
+        });
+        let cutout = Cutout {
+            name: channel.name.clone(),
+            components: channel.volumes(&view).to_vec(),
+            is_rgb: channel.kind == Kind::Rgb,
+            voxel: channel.voxel,
+            time,
+            view,
+            region,
+            is_there: is_there && region.voxels() > 0,
+            window: channel.window().filter(|_| channel.kind == Kind::Image),
+            colour: None,
+            place: Xyz::all(0),
+            others: Vec::new(),
+            voxel_size,
+            missing: channel.missing.clone(),
+            is_label: channel.kind == Kind::Labels,
+        };
         Ok(ResolvedBox {
             dataset: Arc::clone(self),
             channel: Arc::clone(channel),
-            view,
-            time,
-            region,
-            colour: None,
-            place: Xyz::all(0),
+            cutout,
             others: Vec::new(),
         })
     }
@@ -176,9 +186,9 @@ impl Dataset {
         self: &Arc<Self>,
         whole: &ResolvedBox,
         other: &Arc<Channel>,
-    ) -> Result<ResolvedBox, NoBox> {
+    ) -> Result<ResolvedBox, NotFound> {
         let first = &whole.channel;
-        let view = self.view(other, whole.view.level)?;
+        let view = self.view(other, whole.cutout.view.level)?;
         let distance = self
             .distance_if_alike(whole, other, &view)
             .map_err(|reason| NotFound::NotAlike {
@@ -188,35 +198,35 @@ impl Dataset {
             })?;
         // As in tiles, each position is rounded by itself.
         let position = self.grid_offset(first);
-        let shift = at_level(position.zip(distance, i64::saturating_add), view.factor)
-            .zip(at_level(position, view.factor), i64::saturating_sub);
-        let back = shift.map(|shift| shift.min(0).unsigned_abs());
-        let all = Region {
-            start: whole.region.start.zip(back, u64::saturating_add),
-            ..whole.region
+        let first_begin = at_level(position, view.factor);
+        let other_begin = at_level(position.zip(distance, i64::saturating_add), view.factor);
+        let shift = other_begin.zip(first_begin, i64::saturating_sub);
+        // Both in a grid that begins, along each axis, where the earlier channel does.
+        let begin = shift.map(|shift| shift.min(0).unsigned_abs());
+        let wanted = Region {
+            start: whole.cutout.region.start.zip(begin, u64::saturating_add),
+            ..whole.cutout.region
         };
-        let own = Region {
+        let covered = Region {
             start: shift.map(|shift| shift.max(0).unsigned_abs()),
             size: view.size,
         };
-        let (place, region) = match all.intersection(&own) {
-            None => (Xyz::all(0), Region::whole(Xyz::all(0))),
-            Some(Region { start, size }) => {
-                let region = Region {
-                    start: start.zip(own.start, u64::saturating_sub),
-                    size,
-                };
-                (start.zip(all.start, u64::saturating_sub), region)
-            }
-        };
-        Ok(ResolvedBox {
-            place,
-            ..self.cut(other, whole.time, view.level, region)?
-        })
+        let mut place = Xyz::all(0);
+        let mut region = Region::whole(Xyz::all(0));
+        if let Some(common) = wanted.intersection(&covered) {
+            place = common.start.zip(wanted.start, u64::saturating_sub);
+            region = Region {
+                start: common.start.zip(covered.start, u64::saturating_sub),
+                ..common
+            };
+        }
+        let mut part = self.cut(other, whole.cutout.time, view.level, region)?;
+        part.cutout.place = place;
+        Ok(part)
     }
 
-    /// The position of another channel's first voxel in voxels of the channel of a box, if both can
-    /// be in one file, or the reason why they cannot.
+    /// The position of another channel's first voxel in voxels of the channel of a box; an error
+    /// says why the two channels cannot be in one file.
     fn distance_if_alike(
         &self,
         whole: &ResolvedBox,
@@ -234,26 +244,28 @@ impl Dataset {
                 other.voxel.name()
             ));
         }
-        if view.factor != whole.view.factor {
+        let factor = whole.cutout.view.factor;
+        if view.factor != factor {
             return Err(format!(
-                "this level is {} and {} times as coarse as level 0",
-                whole.view.factor, view.factor
+                "this level is {factor} and {} times as coarse as level 0",
+                view.factor
             ));
         }
-        self.distance(first, other, whole.time)
+        self.distance(first, other, whole.cutout.time)
     }
 
-    /// The position of another channel's first voxel in voxels of a channel, to the nearest;
-    /// otherwise how they differ.
+    /// The position of another channel's first voxel in voxels of a channel, rounded; an error says
+    /// how the voxels of the two differ, unless they are only shifted.
     fn distance(&self, first: &Channel, other: &Channel, time: u64) -> Result<Xyz<i64>, String> {
         let between = self
             .in_space(first, other, time)
             .inverse()
             .after(&self.in_space(other, first, time));
-        let close = other
+        // Less than half a voxel at the far end of the channel.
+        let tolerance = other
             .size()
             .map(|extent| 0.5 / extent.saturating_sub(1) as f64);
-        if between.only_moves(close) {
+        if between.only_moves(tolerance) {
             return Ok(between.translation().map(|along| along.round() as i64));
         }
         let words = Transforms::from(Some(between)).in_words(Some(Xyz::all(1.0)), "voxels");
@@ -277,7 +289,7 @@ impl Dataset {
 pub(super) fn affords(limit: u64, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
     let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
     let checked = ensure_affordable(limit, channel, view, first.voxels(), |shape| {
-        most_decoded(shape, first.size)
+        most_decoded_voxels(shape, first.size)
     });
     checked.is_ok()
 }
@@ -289,89 +301,62 @@ fn ensure_affordable(
     channel: &Channel,
     view: &LevelView,
     voxels: u64,
-    decoded: impl Fn(&VolumeShape) -> u64,
-) -> Result<(), NoBox> {
+    decoded_voxels: impl Fn(&VolumeShape) -> u64,
+) -> Result<(), NotFound> {
     let volumes = channel.volumes(view);
     let voxels = voxels.saturating_mul(volumes.len() as u64);
     if voxels > limit {
-        return Err(NoBox::TooLarge { voxels, limit });
+        return Err(NotFound::BoxTooLarge { voxels, limit });
     }
     let decoded = volumes
         .iter()
-        .map(|volume| decoded(volume.shape()))
+        .map(|volume| decoded_voxels(volume.shape()))
         .fold(0, u64::saturating_add);
     if decoded / MAX_WASTE > limit {
-        return Err(NoBox::Wasteful { voxels, decoded });
+        return Err(NotFound::BoxTooWasteful { voxels, decoded });
     }
     Ok(())
 }
 
 impl ResolvedBox {
-    /// The channel, or the first of several.
-    pub fn channel(&self) -> &Arc<Channel> {
-        &self.channel
-    }
-
-    /// The box itself, and the parts of other channels.
-    fn parts(&self) -> impl Iterator<Item = &ResolvedBox> {
-        std::iter::once(self).chain(&self.others)
-    }
-
-    /// The images whose windows have yet to be measured.
-    pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let channels = self.parts().map(|part| &part.channel);
-        channels.filter(|channel| channel.kind == Kind::Image && channel.window().is_none())
-    }
-
-    /// The origin of its voxels.
-    pub fn origin(&self) -> Origin {
-        let channels = self.parts().map(|part| Arc::clone(&part.channel));
-        Origin::new(&self.dataset, channels.collect())
+    /// The plan of a request for the box in an encoding.
+    pub fn planned(self, encoding: BoxEncoding) -> RequestPlan {
+        let parts = std::iter::once(&self).chain(&self.others);
+        let channels: Vec<Arc<Channel>> = parts.map(|part| Arc::clone(&part.channel)).collect();
+        let mut unmeasured = Vec::new();
+        if encoding == TIFF {
+            unmeasured.clone_from(&channels);
+            unmeasured.retain(|channel| channel.kind == Kind::Image && channel.window().is_none());
+        }
+        let key = self.key(encoding);
+        let origin = Origin::new(&self.dataset, channels);
+        let mut cutout = self.cutout;
+        cutout.others = self.others.into_iter().map(|part| part.cutout).collect();
+        RequestPlan::new(key, origin, Subject::Box(cutout, encoding), unmeasured)
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
-    pub fn key(&self, encoding: BoxEncoding) -> TileKey {
-        let has_range = encoding == BoxEncoding::File(BoxFormat::Tiff);
+    fn key(&self, encoding: BoxEncoding) -> TileKey {
+        let Self {
+            dataset,
+            channel,
+            cutout,
+            others,
+        } = self;
         TileKey::digest(&BoxRendering {
             rules: RULES,
             encoding,
-            name: self.channel.name.clone(),
-            channel: self.channel.fingerprint,
-            made: self.channel.made_fingerprint(&self.view),
-            dataset: self.dataset.style,
-            level: self.view.level,
-            time: self.time,
-            region: self.region,
-            place: self.place,
-            colour: self.colour,
-            window: self.channel.window().filter(|_| has_range),
-            others: self.others.iter().map(|part| part.key(encoding)).collect(),
-        })
-    }
-
-    /// The plan for the renderer.
-    pub fn plan(&self) -> Cutout {
-        let channel = &self.channel;
-        let is_there = channel.is_there(&self.view, self.dataset.style.scaling, self.time);
-        Cutout {
             name: channel.name.clone(),
-            components: channel.volumes(&self.view).to_vec(),
-            is_rgb: channel.kind == Kind::Rgb,
-            voxel: channel.voxel,
-            time: self.time,
-            view: self.view,
-            region: self.region,
-            is_there: is_there && self.region.voxels() > 0,
-            window: channel.window().filter(|_| channel.kind == Kind::Image),
-            colour: self.colour,
-            place: self.place,
-            others: self.others.iter().map(ResolvedBox::plan).collect(),
-            voxel_size: self.dataset.voxel_size(channel).map(|(size, unit)| {
-                let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
-                (size, unit.unwrap_or_default())
-            }),
-            missing: channel.missing.clone(),
-            is_label: channel.kind == Kind::Labels,
-        }
+            channel: channel.fingerprint,
+            pyramid_level: channel.made_fingerprint(&cutout.view),
+            dataset: dataset.style,
+            level: cutout.view.level,
+            time: cutout.time,
+            region: cutout.region,
+            place: cutout.place,
+            colour: cutout.colour,
+            window: channel.window().filter(|_| encoding == TIFF),
+            others: others.iter().map(|part| part.key(encoding)).collect(),
+        })
     }
 }

@@ -24,7 +24,7 @@ use voltile_base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion}
 use voltile_render::plan::BoxEncoding;
 
 use super::resolve::known;
-use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox};
+use super::{Catalog, Channel, Dataset, NotFound, RequestPlan};
 
 /// An image: one channel, or all channels of a dataset that can share an array, with the dataset's
 /// labels.
@@ -69,13 +69,12 @@ impl Catalog {
         Ok(image)
     }
 
-    /// Resolves a request for a chunk of an image to the box of voxels that it holds, and how it is
-    /// encoded. Reads no data.
-    pub fn resolve_chunk(
+    /// Plans a request for a chunk of an image.
+    pub fn plan_chunk(
         &self,
         request: &ZarrRequest,
         chunk: &ZarrChunk,
-    ) -> Result<(ResolvedBox, BoxEncoding), NoBox> {
+    ) -> Result<RequestPlan, NotFound> {
         let image = self.image(&request.token, request.channel.as_ref())?;
         let arrays = match &chunk.label {
             None => image.multiscale(),
@@ -87,10 +86,8 @@ impl Catalog {
             ZarrVersion::V05 => level.in_zstd(arrays.voxel()),
         };
         let (channel, time, region) = arrays.chunk(level, &chunk.place)?;
-        Ok((
-            image.dataset.cut(channel, time, chunk.level, region)?,
-            BoxEncoding::WrittenChunk(format),
-        ))
+        let resolved = image.dataset.cut(channel, time, chunk.level, region)?;
+        Ok(resolved.planned(BoxEncoding::WrittenChunk(format)))
     }
 }
 

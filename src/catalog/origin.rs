@@ -54,7 +54,12 @@ impl Origin {
     /// found to be a moment ago.
     pub fn may_grow(&self) -> bool {
         let Dataset { live, growing, .. } = *self.dataset;
-        live || (growing && self.channels.iter().any(|channel| channel.has_changed()))
+        live || (growing && self.was_found_changed())
+    }
+
+    /// Whether the last check of its files found a change.
+    pub fn was_found_changed(&self) -> bool {
+        self.channels.iter().any(|channel| channel.has_changed())
     }
 
     /// Whether its voxels are seen through windows that were measured.

@@ -7,26 +7,15 @@ use voltile_base::request::{SlabRequest, TileRequest};
 use voltile_base::tile::TileKey;
 use voltile_render::plan;
 
-use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedTile};
+use super::resolve::ResolvedTile;
+use super::{Catalog, Channel, Dataset, NotFound, RequestPlan, Subject};
 
-/// The maximum width and height in pixels.
-const MAX_EXTENT: (usize, usize) = (192, 192);
 /// The maximum number of tiles that an overview is composed of.
 const MAX_TILES: u64 = 16;
 
-/// A request for an overview with its names resolved.
-#[derive(Debug)]
-pub struct ResolvedOverview {
-    origin: Origin,
-    tiles: Vec<ResolvedTile>,
-    across: usize,
-    extent: (usize, usize),
-}
-
 impl Catalog {
-    /// Resolves a request for an overview, given as a request for the first tile of the slice.
-    /// Reads no data.
-    pub fn overview(&self, request: &TileRequest) -> Result<ResolvedOverview, NotFound> {
+    /// Plans a request for an overview, given as a request for the first tile of the slice.
+    pub fn plan_overview(&self, request: &TileRequest) -> Result<RequestPlan, NotFound> {
         let first = self.resolve_names(request)?;
         let dataset = first.dataset();
         let Some(channel) = first.channels().next() else {
@@ -47,6 +36,7 @@ impl Catalog {
         let columns = columns.max(1);
         let rows = rows.max(1);
         let across = columns.div_ceil(TILE as u64);
+        let extent = (columns as usize, rows as usize);
         let mut tiles = Vec::new();
         for row in 0..rows.div_ceil(TILE as u64) {
             for column in 0..across {
@@ -65,12 +55,24 @@ impl Catalog {
                 tiles.push(tile.showing_missing());
             }
         }
-        Ok(ResolvedOverview {
-            origin: tiles.first().unwrap_or(&first).origin(),
-            tiles,
+        // All tiles show the same channels.
+        let first = tiles.first().unwrap_or(&first);
+        let unmeasured = first.unmeasured().cloned().collect();
+        let keys: Vec<TileKey> = tiles.iter().map(ResolvedTile::key).collect();
+        let key = TileKey::digest(&(
+            "overview",
+            plan::Overview::MAX_EXTENT,
+            across as usize,
+            extent,
+            keys,
+        ));
+        let plan = plan::Overview {
+            tiles: tiles.iter().map(ResolvedTile::plan).collect(),
             across: across as usize,
-            extent: (columns as usize, rows as usize),
-        })
+            extent,
+        };
+        let subject = Subject::Overview(plan);
+        Ok(RequestPlan::new(key, first.origin(), subject, unmeasured))
     }
 }
 
@@ -122,32 +124,4 @@ pub(super) fn slices_at(
 
 fn clamped(slice: i128) -> u64 {
     slice.clamp(0, i128::from(u64::MAX)) as u64
-}
-
-impl ResolvedOverview {
-    /// The origin of its picture.
-    pub fn origin(&self) -> Origin {
-        self.origin.clone()
-    }
-
-    /// The tiles that it is composed of, row by row; not empty.
-    pub fn tiles(&self) -> &[ResolvedTile] {
-        &self.tiles
-    }
-
-    /// The key of the rendering: a digest of everything that determines its bytes.
-    pub fn key(&self) -> TileKey {
-        let tiles: Vec<TileKey> = self.tiles.iter().map(ResolvedTile::key).collect();
-        TileKey::digest(&("overview", MAX_EXTENT, self.across, self.extent, tiles))
-    }
-
-    /// The plan for the renderer: what to read and how to paint it.
-    pub fn plan(&self) -> plan::Overview {
-        plan::Overview {
-            tiles: self.tiles.iter().map(ResolvedTile::plan).collect(),
-            across: self.across,
-            extent: self.extent,
-            most: MAX_EXTENT,
-        }
-    }
 }

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use voltile_base::geometry::{Level, LevelView, Xyz, at_level};
 use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
 use voltile_base::units;
-use voltile_render::plan::{AcceptedCodings, BoxEncoding, Coding};
+use voltile_render::plan::{AcceptedCodings, Coding};
 
 pub use format::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
 use super::boxes::affords;
 use super::chunks::{SECTION, usual};
-use super::{Catalog, Channel, Dataset, NoBox, NotFound, Origin, ResolvedBox};
+use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan};
 
 /// The chunk shapes for single planes, with as many voxels as a cube.
 const FLAT: [Xyz<u64>; 3] = [
@@ -49,7 +49,7 @@ impl Catalog {
         let all = dataset.derived.precomputed.get_or_init(|| {
             let channels = dataset.channels.iter();
             channels
-                .map(|(name, channel)| (name.clone(), self.determine(dataset, channel)))
+                .map(|(name, channel)| (name.clone(), self.form_precomputed(dataset, channel)))
                 .collect()
         });
         match all.get(&channel.name) {
@@ -58,7 +58,11 @@ impl Catalog {
         }
     }
 
-    fn determine(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
+    fn form_precomputed(
+        &self,
+        dataset: &Dataset,
+        channel: &Channel,
+    ) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
         let limit = dataset.limits.voxels_per_box;
         let views = dataset.listed_views(channel);
@@ -106,11 +110,11 @@ impl Catalog {
         let dataset = self.known(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
-        let precomputed = self.served_precomputed(dataset, channel)?;
+        let precomputed = self.known_precomputed(dataset, channel)?;
         Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
     }
 
-    fn served_precomputed<'a>(
+    fn known_precomputed<'a>(
         &self,
         dataset: &'a Dataset,
         channel: &Channel,
@@ -122,13 +126,12 @@ impl Catalog {
             })
     }
 
-    /// Resolves a request for a chunk, and chooses among the codings that the client accepts. Reads
-    /// no data.
-    pub fn resolve_precomputed(
+    /// Plans a request for a chunk, and chooses among the codings that the client accepts.
+    pub fn plan_precomputed(
         &self,
         request: &PrecomputedChunk,
         accepted: AcceptedCodings,
-    ) -> Result<(ResolvedBox, BoxEncoding), NoBox> {
+    ) -> Result<RequestPlan, NotFound> {
         let volume = &request.volume;
         let level = request.level;
         let dataset = self.known(&volume.token)?;
@@ -149,11 +152,8 @@ impl Catalog {
             _ if accepted.gzip => Coding::Gzip,
             _ => Coding::Identity,
         };
-        let size = region.size;
-        Ok((
-            dataset.cut(channel, time, level, region)?,
-            encoding.of_box(size, coding),
-        ))
+        let resolved = dataset.cut(channel, time, level, region)?;
+        Ok(resolved.planned(encoding.of_box(region.size, coding)))
     }
 
     /// The scale of a level.
@@ -163,7 +163,7 @@ impl Catalog {
         channel: &Channel,
         level: Level,
     ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
-        let precomputed = self.served_precomputed(dataset, channel)?;
+        let precomputed = self.known_precomputed(dataset, channel)?;
         let scales = &precomputed.scales;
         if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
             return Ok((precomputed.encoding, scale));

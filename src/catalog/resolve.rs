@@ -13,7 +13,8 @@ use voltile_base::request::{Adjustment, ChannelChoice, SlabRequest, TileRequest,
 use voltile_base::tile::{Fingerprint, TileKey};
 use voltile_render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
 
-use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
+use super::request_plan::black_key;
+use super::{Catalog, Channel, Closed, Dataset, Names, Origin, RequestPlan, Subject};
 
 /// The version of the rendering, part of every key. Incremented by every change that affects
 /// pixels, be it of drawing rules or a bug fix in reading or decoding: the disk cache may contain
@@ -21,7 +22,8 @@ use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
 /// clients keep for a year.
 pub(super) const RULES: u32 = 6;
 
-/// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
+/// Why a well-formed request cannot be served: 404, or 413 if it asks for too much, or 503 for a
+/// dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NotFound {
@@ -97,6 +99,16 @@ pub enum NotFound {
         level: u8,
         size: Xyz<u64>,
     },
+    #[error(
+        "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
+    )]
+    BoxTooLarge { voxels: u64, limit: u64 },
+    #[error(
+        "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
+    )]
+    BoxTooWasteful { voxels: u64, decoded: u64 },
+    #[error("a TIFF file has at most 4 GiB; request a smaller box, or .npy")]
+    TiffTooLarge,
     #[error("the channel {channel} is not served in Neuroglancer's format: {reason}")]
     NotPrecomputed { channel: Name, reason: String },
     #[error("ImageJ has no images of {dtype}, which the channel {channel} holds; ask for .npy")]
@@ -155,9 +167,9 @@ pub enum NotFound {
     NoOverview { channel: Name, plane: Plane },
 }
 
-/// A request with its names resolved.
+/// A request for a tile with its names resolved.
 #[derive(Debug)]
-pub struct ResolvedTile {
+pub(super) struct ResolvedTile {
     dataset: Arc<Dataset>,
     style: Style,
     layers: Vec<ResolvedLayer>,
@@ -204,8 +216,13 @@ struct LayerRendering {
 }
 
 impl Catalog {
-    /// Resolves a request. Reads no data.
-    pub fn resolve(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
+    /// Plans a request for a tile.
+    pub fn plan_tile(&self, request: &TileRequest) -> Result<RequestPlan, NotFound> {
+        Ok(self.resolve(request)?.planned())
+    }
+
+    /// Resolves a request for a tile.
+    pub(super) fn resolve(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
         let resolved = self.resolve_names(request)?;
         resolved
             .layers
@@ -510,23 +527,31 @@ impl ResolvedTile {
 
     /// The same tile in another format.
     #[must_use]
-    pub fn encoded_as(self, format: TileFormat) -> Self {
+    pub(super) fn encoded_as(self, format: TileFormat) -> Self {
         Self { format, ..self }
     }
 
-    /// The format of the tile.
-    pub fn format(&self) -> TileFormat {
-        self.format
+    /// The plan of the request: of a black tile, if it lies outside of all volumes.
+    pub(super) fn planned(&self) -> RequestPlan {
+        let origin = self.origin();
+        if self.is_black() {
+            let kind = self.pixels();
+            let key = black_key(kind, self.style, self.format);
+            let subject = Subject::Black(kind, self.style, self.format);
+            return RequestPlan::new(key, origin, subject, Vec::new());
+        }
+        let unmeasured = self.unmeasured().cloned().collect();
+        RequestPlan::new(self.key(), origin, Subject::Tile(self.plan()), unmeasured)
     }
 
     /// The dataset.
-    pub fn dataset(&self) -> &Arc<Dataset> {
+    pub(super) fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
     }
 
     /// The origin of its tile. One that lies outside of the volume may lie within in the next
     /// generation of any file: it depends on all channels.
-    pub fn origin(&self) -> Origin {
+    pub(super) fn origin(&self) -> Origin {
         if self.is_black() {
             return Origin::whole(&self.dataset);
         }
@@ -534,12 +559,12 @@ impl ResolvedTile {
     }
 
     /// The channels, in the order of the request.
-    pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> + Clone {
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> + Clone {
         self.layers.iter().map(|layer| &layer.channel)
     }
 
     /// The channels whose windows must be measured before the rendering has a key.
-    pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
+    pub(super) fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
         let layers = self.layers.iter();
         layers
             .filter(|layer| layer.channel.kind != Kind::Labels && layer.window().is_none())
@@ -547,12 +572,12 @@ impl ResolvedTile {
     }
 
     /// Whether the tile lies entirely outside all volumes.
-    pub fn is_black(&self) -> bool {
+    fn is_black(&self) -> bool {
         self.layers.iter().all(|layer| layer.patch.is_none())
     }
 
     /// The pixel format of the tile.
-    pub fn pixels(&self) -> PixelKind {
+    fn pixels(&self) -> PixelKind {
         match self.layers.as_slice() {
             [layer] if layer.colour.is_none() && layer.channel.kind == Kind::Image => {
                 PixelKind::Grey
@@ -562,7 +587,7 @@ impl ResolvedTile {
     }
 
     /// The key of the rendering: a digest of everything that determines its bytes.
-    pub fn key(&self) -> TileKey {
+    pub(super) fn key(&self) -> TileKey {
         let Self {
             dataset,
             style,
@@ -590,7 +615,7 @@ impl ResolvedTile {
     }
 
     /// The plan for the renderer: what to read and how to paint it.
-    pub fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let picture = match self.layers.as_slice() {
             [only] if only.colour.is_none() => self.picture(only),
             layers => {
@@ -611,9 +636,13 @@ impl ResolvedTile {
         match layer.channel.kind {
             Kind::Image => Picture::Grey(self.shaded(layer, 0)),
             Kind::Labels => Picture::Labels(self.source(layer, 0)),
-            Kind::Rgb => Picture::Rgb(Box::new(
-                [0, 1, 2].map(|component| self.shaded(layer, component)),
-            )),
+            Kind::Rgb => {
+                let colours = [Colour::Red, Colour::Green, Colour::Blue];
+                let coloured = colours.into_iter().enumerate();
+                let layers =
+                    coloured.map(|(component, colour)| (self.shaded(layer, component), colour));
+                Picture::Composite(layers.collect())
+            }
         }
     }
 

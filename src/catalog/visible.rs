@@ -1,32 +1,26 @@
 //! The visible part of a slice: the tiles that a rectangle shows, and the range of their values.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use voltile_base::description::RangeDescription;
 use voltile_base::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
-use voltile_base::paint::Kind;
-use voltile_base::request::{ChannelChoice, RangeRequest, SlabRequest, TileRequest};
+use voltile_base::paint::{Finite, Kind};
+use voltile_base::request::{
+    Adjustment, ChannelChoice, RangeRequest, SlabRequest, TileRequest, ViewRequest,
+};
 use voltile_base::tile::TileKey;
 use voltile_render::{plan, survey};
 
 use super::overview::slices_at;
-use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedOverview, ResolvedTile};
+use super::resolve::ResolvedTile;
+use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan, Subject};
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;
 /// The maximum number of stored voxels that are read. If the tiles need more, tiles are left out
 /// evenly; one is always read.
 const MAX_VOXELS: u64 = 1 << 22;
-
-/// A request for the range of the visible values, with its names resolved.
-#[derive(Debug)]
-pub struct ResolvedRange {
-    origin: Origin,
-    level: u8,
-    tiles: Vec<ResolvedTile>,
-    /// The columns and rows of each tile that are visible.
-    parts: Vec<[Range<usize>; 2]>,
-}
 
 /// A rectangle in the grid of tiles of a level, within the slice.
 struct TileRectangle {
@@ -39,34 +33,39 @@ struct TileRectangle {
 }
 
 impl Catalog {
-    /// Resolves a request for a tile whose layers are adjusted: only images are. Reads no data.
-    pub fn resolve_view(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
-        let resolved = self.resolve(request)?;
-        resolved
-            .channels()
-            .try_for_each(|channel| ensure_image(channel))?;
-        Ok(resolved.showing_missing())
+    /// Plans a request of a page that chooses how channels are shown. Only images can be adjusted.
+    pub fn plan_view(&self, request: &ViewRequest) -> Result<RequestPlan, NotFound> {
+        match request {
+            ViewRequest::Tile(tile, format) => {
+                let resolved = self.resolve(tile)?;
+                for channel in resolved.channels() {
+                    ensure_image(channel)?;
+                }
+                Ok(resolved.showing_missing().encoded_as(*format).planned())
+            }
+            ViewRequest::Overview(first) => {
+                for channel in self.resolve_names(first)?.channels() {
+                    ensure_image(channel)?;
+                }
+                self.plan_overview(first)
+            }
+            ViewRequest::Range(range) => self.plan_range(range),
+        }
     }
 
-    /// Resolves a request for an overview whose layers are adjusted: only images are. Reads no
-    /// data.
-    pub fn overview_of_view(&self, request: &TileRequest) -> Result<ResolvedOverview, NotFound> {
-        let overview = self.overview(request)?;
-        overview
-            .tiles()
-            .iter()
-            .flat_map(ResolvedTile::channels)
-            .try_for_each(|channel| ensure_image(channel))?;
-        Ok(overview)
-    }
-
-    /// Resolves a request for the range of the visible values. Reads no data.
-    pub fn resolve_range(&self, request: &RangeRequest) -> Result<ResolvedRange, NotFound> {
+    /// Plans a request for the range of the visible values.
+    fn plan_range(&self, request: &RangeRequest) -> Result<RequestPlan, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
         let asked = dataset.view(channel, request.address.level)?;
+        // The values do not depend on the window; so the key must not, either.
+        let fixed_window = Adjustment {
+            lo: Finite::new(0.0),
+            hi: Finite::new(1.0),
+            ..Adjustment::default()
+        };
         let tile = |address: TileAddress, slab: Option<SlabRequest>| {
             self.resolve(&TileRequest {
                 token: request.token.clone(),
@@ -74,7 +73,7 @@ impl Catalog {
                 time: request.time,
                 address,
                 slab,
-                adjust: Vec::new(),
+                adjust: vec![fixed_window],
             })
         };
         let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
@@ -105,12 +104,23 @@ impl Catalog {
                 Err(error) => return Err(error),
             }
         }
-        Ok(ResolvedRange {
-            origin: Origin::new(dataset, vec![channel.clone()]),
-            level: shown.address.level.number(),
-            tiles,
+        let level = shown.address.level.number();
+        let keys: Vec<TileKey> = tiles.iter().map(ResolvedTile::key).collect();
+        let key = TileKey::digest(&("range", level, &parts, keys));
+        let plan = plan::Visible {
+            tiles: tiles.iter().map(ResolvedTile::plan).collect(),
             parts,
-        })
+            level,
+        };
+        let origin = Origin::new(dataset, vec![Arc::clone(channel)]);
+        // The values do not depend on a window.
+        let unmeasured = Vec::new();
+        Ok(RequestPlan::new(
+            key,
+            origin,
+            Subject::Range(plan),
+            unmeasured,
+        ))
     }
 }
 
@@ -214,30 +224,8 @@ fn inside(range: &Range<u64>, tile: u64) -> Range<usize> {
     start as usize..end as usize
 }
 
-impl ResolvedRange {
-    /// The origin of its voxels.
-    pub fn origin(&self) -> Origin {
-        self.origin.clone()
-    }
-
-    /// The key: a digest of everything that determines the range.
-    pub fn key(&self) -> TileKey {
-        let tiles: Vec<TileKey> = self.tiles.iter().map(ResolvedTile::key).collect();
-        TileKey::digest(&("range", self.level, &self.parts, tiles))
-    }
-
-    /// The plan for the renderer.
-    pub fn plan(&self) -> plan::Visible {
-        plan::Visible {
-            tiles: self.tiles.iter().map(ResolvedTile::plan).collect(),
-            parts: self.parts.clone(),
-            level: self.level,
-        }
-    }
-}
-
 /// The range of the finite values that are visible at a level: percentiles by the rules of windows.
-pub fn range_of(mut values: Vec<f64>, level: u8) -> RangeDescription {
+pub(super) fn range_of(mut values: Vec<f64>, level: u8) -> RangeDescription {
     let window = survey::window_of(&mut values).map(|window| window.limits());
     RangeDescription {
         low: window.map(|(low, _)| low),

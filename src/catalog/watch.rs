@@ -57,7 +57,7 @@ impl FileWatch {
 
     #[cfg(test)]
     fn is_fresh(&self) -> bool {
-        self.is_known_at(self.oldest_fresh())
+        self.is_known_since(self.oldest_fresh())
     }
 
     /// Whether a file was found to have changed.
@@ -79,25 +79,25 @@ impl FileWatch {
     /// Has the files checked on a thread for blocking work unless the last check is recent enough.
     pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
         // Any check that begins later than this answers the request, however long the check takes.
-        let moment = self.oldest_fresh();
-        if self.is_known_at(moment) {
+        let since = self.oldest_fresh();
+        if self.is_known_since(since) {
             return Ok(());
         }
         // On the heap, because it is rare: otherwise the future of every request would have room for
         // this one.
-        let checked = Box::pin(tokio::time::timeout(PATIENCE, self.check_in_turn(moment))).await;
+        let checked = Box::pin(tokio::time::timeout(PATIENCE, self.check_in_turn(since))).await;
         checked.map_err(|_| Unresponsive(PATIENCE))
     }
 
-    async fn check_in_turn(self: &Arc<Self>, moment: u64) {
+    async fn check_in_turn(self: &Arc<Self>, since: u64) {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        if self.is_known_at(moment) {
+        if self.is_known_since(since) {
             return;
         }
         let watch = Arc::clone(self);
         // The thread keeps the turn even if no request waits for it any more.
         let checked = tokio::task::spawn_blocking(move || {
-            watch.check_after(moment);
+            watch.check_since(since);
             drop(turn);
         });
         if let Err(error) = checked.await {
@@ -108,20 +108,20 @@ impl FileWatch {
     /// Checks the files unless the last check is recent enough. Accesses the file system for every
     /// file: must not be called on an async thread.
     pub fn check(&self) {
-        self.check_after(self.oldest_fresh());
+        self.check_since(self.oldest_fresh());
     }
 
     /// Whether no file had changed by `moment`. May access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
-        let moment = moment.saturating_duration_since(self.created).as_nanos() as u64;
-        self.check_after(moment);
+        let since = moment.saturating_duration_since(self.created).as_nanos() as u64;
+        self.check_since(since);
         !self.has_changed()
     }
 
-    /// Checks the files unless a check has begun since `moment`.
-    fn check_after(&self, moment: u64) {
+    /// Checks the files unless a check has begun since then: nanoseconds since `created`.
+    fn check_since(&self, since: u64) {
         let _checking = self.checking.lock();
-        if self.is_known_at(moment) {
+        if self.is_known_since(since) {
             return;
         }
         let began = self.now();
@@ -138,9 +138,10 @@ impl FileWatch {
         }
     }
 
-    /// Whether a check has begun since `moment`, or a change was found, which is final.
-    fn is_known_at(&self, moment: u64) -> bool {
-        self.has_changed() || self.unchanged_at.load(Ordering::Acquire) > moment
+    /// Whether a check has begun since then (nanoseconds since `created`), or a change was found,
+    /// which is final.
+    fn is_known_since(&self, since: u64) -> bool {
+        self.has_changed() || self.unchanged_at.load(Ordering::Acquire) > since
     }
 
     /// Nanoseconds since `created`.

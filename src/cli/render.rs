@@ -46,12 +46,16 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
         let catalog = service.catalog();
-        let identified = service.identify(&catalog, &request, demand).await?;
-        if identified.is_outside() {
+        let plan = service
+            .plan(&catalog, &request.token, demand, || {
+                catalog.plan_tile(&request)
+            })
+            .await?;
+        if plan.is_black() {
             output::complain(log, &outside(&catalog, &request));
         }
         service
-            .fetch(&identified, demand, &std::sync::Arc::default())
+            .fetch(&plan, demand, &std::sync::Arc::default())
             .await
     })?;
     let file = &arguments.output;

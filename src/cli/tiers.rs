@@ -19,7 +19,7 @@ pub(super) fn open(
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
-) -> Result<Option<Tiers>, Failure> {
+) -> Result<Tiers, Failure> {
     let cache = &settings.cache;
     let mut tiers = Vec::new();
     if let Some(path) = cache_directory(settings) {

@@ -4,7 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
 use voltile_base::request::VersionedToken;
 
-use crate::service::CachePolicy;
+use crate::catalog::CachePolicy;
 
 /// The `Cache-Control` of a response at an address: with a version in the address, it never
 /// changes.

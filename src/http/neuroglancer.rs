@@ -105,21 +105,26 @@ async fn chunk(
 ) -> Result<HttpResponse, TileError> {
     let site = context.site;
     let accepted = codings::accepted(context.request);
-    let identified = site
-        .service
-        .identify_precomputed(&context.catalog, wanted, accepted)
-        .await?;
+    let service = &site.service;
+    let catalog = &context.catalog;
+    let demand = context.demand();
     let token = &wanted.volume.token;
-    let etag = identified.key().etag();
-    let confirmed = confirmed(context, &identified, &etag, token, &site.cache_control);
+    let plan = service
+        .plan(catalog, token, demand, || {
+            catalog.plan_precomputed(wanted, accepted)
+        })
+        .await?;
+    let etag = plan.key.etag();
+    let confirmed = confirmed(context, &plan, &etag, token, &site.cache_control);
     let mut response = if let Some(response) = confirmed {
         response
     } else {
-        let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
-        match boxes::fetch(context, identified).await {
+        let coding = plan.cutout().map(|(_, encoding)| encoding.coding());
+        let trace = &context.record.trace;
+        match service.fetch_box(&plan, demand, trace).await {
             Err(error) => problem::response(&error),
-            Ok((chunk, held, policy)) => {
-                let fresh = cache_control(policy, token, &site.cache_control);
+            Ok((chunk, held)) => {
+                let fresh = cache_control(plan.cache_policy(), token, &site.cache_control);
                 let mut response = described(HttpResponse::Ok(), etag, fresh);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {

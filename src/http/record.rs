@@ -18,7 +18,7 @@ use voltile_base::metrics::{DatasetCounters, Form};
 
 use super::client;
 use super::site::Site;
-use crate::service::Identified;
+use crate::catalog::Dataset;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -52,9 +52,9 @@ impl RequestRecord {
     }
 
     /// Records the dataset that is requested.
-    pub fn set_dataset(&self, identified: &Identified) {
+    pub fn set_dataset(&self, dataset: &Dataset) {
         // It is set once for each request.
-        let _ = self.counters.set(Arc::clone(identified.counters()));
+        let _ = self.counters.set(Arc::clone(&dataset.counters));
     }
 
     /// Counts the request, logs it, and adds headers to its response.

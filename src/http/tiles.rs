@@ -1,5 +1,7 @@
 //! Tile responses: 200 with the headers that viewers need, or 304 without rendering.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use voltile_base::request::{TilePath, VersionedToken, adjustments};
@@ -8,8 +10,9 @@ use voltile_base::tile::Tile;
 use super::body::Pieces;
 use super::caching::{cache_control, is_known};
 use super::context::Context;
+use crate::catalog::{CachePolicy, RequestPlan};
 use crate::config::Mount;
-use crate::service::{CachePolicy, Demand, Identified, TileError, Urgency};
+use crate::service::{Demand, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(
@@ -37,48 +40,49 @@ async fn tile(
         wanted.adjust = adjustments(context.request.query_string())?;
     }
     let demand = context.demand();
-    let identified = if is_overview {
-        Box::pin(service.identify_overview(catalog, &wanted, demand)).await?
-    } else {
-        service.identify(catalog, &wanted, demand).await?
-    };
+    let plan = service
+        .plan(catalog, &wanted.token, demand, || match is_overview {
+            true => catalog.plan_overview(&wanted),
+            false => catalog.plan_tile(&wanted),
+        })
+        .await?;
     let content_type = mount.content_type.name();
     // Neighbours are prefetched only for tiles that a user is looking at.
     let is_looked_at = !is_overview && demand.urgency == Urgency::Wanted;
     respond(
         context,
-        &identified,
+        &plan,
         &wanted.token,
         demand,
         content_type,
         |tile| {
             if is_looked_at {
-                service.look_ahead(&wanted, &identified, tile);
+                service.look_ahead(&wanted, &plan, tile);
             }
         },
     )
     .await
 }
 
-/// Answers an identified request: with 304 if the client's copy is current, otherwise with the
+/// Answers a planned request: with 304 if the client's copy is current, otherwise with the
 /// fetched picture or range. Calls `on_fetched` before the response is made.
 pub(super) async fn respond(
     context: &Context<'_>,
-    identified: &Identified,
+    plan: &Arc<RequestPlan>,
     token: &VersionedToken,
     demand: Demand,
     content_type: &'static str,
     on_fetched: impl FnOnce(&Tile),
 ) -> Result<HttpResponse, TileError> {
     let site = context.site;
-    let etag = identified.key().etag();
-    if let Some(response) = confirmed(context, identified, &etag, token, &site.cache_control) {
+    let etag = plan.key.etag();
+    if let Some(response) = confirmed(context, plan, &etag, token, &site.cache_control) {
         return Ok(response);
     }
     let trace = &context.record.trace;
-    let tile = site.service.fetch(identified, demand, trace).await?;
+    let tile = site.service.fetch(plan, demand, trace).await?;
     on_fetched(&tile);
-    let fresh = cache_control(identified.cache_policy(), token, &site.cache_control);
+    let fresh = cache_control(plan.cache_policy(), token, &site.cache_control);
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     Ok(described(HttpResponse::Ok(), etag, fresh)
         .content_type(HeaderValue::from_static(content_type))
@@ -90,16 +94,16 @@ pub(super) async fn respond(
 /// without a version.
 pub(super) fn confirmed(
     context: &Context<'_>,
-    identified: &Identified,
+    plan: &RequestPlan,
     etag: &str,
     token: &VersionedToken,
     otherwise: &HeaderValue,
 ) -> Option<HttpResponse> {
-    context.record.set_dataset(identified);
+    context.record.set_dataset(&plan.origin.dataset);
     if !is_known(context.request, etag) {
         return None;
     }
-    let policy = identified.cache_policy();
+    let policy = plan.cache_policy();
     if policy == CachePolicy::No {
         return None;
     }

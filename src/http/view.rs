@@ -21,14 +21,10 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         ..context.demand()
     };
     let wanted = ViewRequest::parse(path, context.request.query_string())?;
-    let identified = service.identify_view(&context.catalog, &wanted).await?;
-    respond(
-        context,
-        &identified,
-        wanted.token(),
-        demand,
-        wanted.content_type(),
-        |_| {},
-    )
-    .await
+    let catalog = &context.catalog;
+    let token = wanted.token();
+    let plan = service
+        .plan(catalog, token, demand, || catalog.plan_view(&wanted))
+        .await?;
+    respond(context, &plan, token, demand, wanted.content_type(), |_| {}).await
 }

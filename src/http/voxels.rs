@@ -1,6 +1,8 @@
 //! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape,
 //! type and missing parts in headers.
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use tokio::task::spawn_blocking;
@@ -9,7 +11,6 @@ use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
-use super::boxes;
 use super::caching::cache_control;
 use super::context::Context;
 use super::tiles::{confirmed, described};
@@ -30,22 +31,24 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
     let (wanted, file) = BoxRequest::parse(path, context.request.query_string())?;
     let service = &context.site.service;
-    let identified = service
-        .identify_box(&context.catalog, &wanted, file.format, context.demand())
+    let catalog = &context.catalog;
+    let demand = context.demand();
+    let plan = service
+        .plan(catalog, &wanted.token, demand, || {
+            catalog.plan_box(&wanted, file.format)
+        })
         .await?;
-    let etag = identified.key().etag();
+    let etag = plan.key.etag();
     let lifetime = &context.site.cache_control;
-    if let Some(response) = confirmed(context, &identified, &etag, &wanted.token, lifetime) {
+    if let Some(response) = confirmed(context, &plan, &etag, &wanted.token, lifetime) {
         return Ok(response);
     }
-    let cutout = identified.cutout().filter(|_| file.is_bare);
-    let cutout = cutout.map(|(cutout, _)| cutout.clone());
-    let has_gaps = identified.has_gaps();
-    let (voxels, held, policy) = boxes::fetch(context, identified).await?;
-    let fresh = cache_control(policy, &wanted.token, lifetime);
+    let trace = &context.record.trace;
+    let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
+    let fresh = cache_control(plan.cache_policy(), &wanted.token, lifetime);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);
-    if let Some(cutout) = cutout {
+    if let Some((cutout, _)) = plan.cutout().filter(|_| file.is_bare) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();
         if let Ok(shape) = HeaderValue::from_str(&shape.join(",")) {
             response.insert_header((SHAPE.clone(), shape));
@@ -56,9 +59,10 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
             None
         } else if !cutout.is_there {
             Some(ranges(&cutout.region))
-        } else if has_gaps {
+        } else if plan.origin.has_gaps() {
             // A series may have to open a member.
-            let parts = spawn_blocking(move || missing_parts(&cutout)).await;
+            let plan = Arc::clone(&plan);
+            let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
             parts.ok().flatten()
         } else {
             Some(String::new())

@@ -11,6 +11,8 @@ pub(super) mod references;
 mod v2;
 mod v3;
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 use voltile_base::paint::Kind;
 use voltile_base::request::{
@@ -20,10 +22,10 @@ use voltile_base::request::{
 use super::caching::{REVALIDATED, cache_control, is_any, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
+use super::range;
 use super::tiles::{confirmed, described, not_modified};
-use super::{boxes, range};
-use crate::catalog::NotFound;
-use crate::service::{CachePolicy, Identified, TileError};
+use crate::catalog::{CachePolicy, NotFound, RequestPlan};
+use crate::service::TileError;
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -38,10 +40,13 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
     match &wanted.part {
         ZarrPart::Chunk(place) => {
             let service = &context.site.service;
-            let identified = service
-                .identify_chunk(&context.catalog, wanted, place)
+            let catalog = &context.catalog;
+            let plan = service
+                .plan(catalog, &wanted.token, context.demand(), || {
+                    catalog.plan_chunk(wanted, place)
+                })
                 .await?;
-            chunk(context, &wanted.token, identified).await
+            chunk(context, &wanted.token, &plan).await
         }
         ZarrPart::Document(node, document) => metadata(context, wanted, node, *document).await,
     }
@@ -99,24 +104,27 @@ async fn metadata(
 async fn chunk(
     context: &Context<'_>,
     dataset: &VersionedToken,
-    identified: Identified,
+    plan: &Arc<RequestPlan>,
 ) -> Result<HttpResponse, TileError> {
     let request = context.request;
-    context.record.set_dataset(&identified);
-    let etag = identified.key().etag();
+    context.record.set_dataset(&plan.origin.dataset);
+    let etag = plan.key.etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a
     // cached copy must be revalidated, as the metadata must, unless its address has a version.
     let lifetime = &REVALIDATED;
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request)
-        && let Some(response) = confirmed(context, &identified, &etag, dataset, lifetime)
+        && let Some(response) = confirmed(context, plan, &etag, dataset, lifetime)
     {
         return Ok(response);
     }
-    let (chunk, held, policy) = boxes::fetch(context, identified).await?;
+    let service = &context.site.service;
+    let trace = &context.record.trace;
+    let (chunk, held) = service.fetch_box(plan, context.demand(), trace).await?;
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
+    let policy = plan.cache_policy();
     let fresh = cache_control(policy, dataset, lifetime);
     if is_any(request) && policy != CachePolicy::No {
         return Ok(not_modified(context, &etag, fresh));

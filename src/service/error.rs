@@ -8,7 +8,7 @@ use voltile_hdf5::volume::{CHANGED, ReadError};
 use voltile_render::RenderError;
 
 use super::queue::Busy;
-use crate::catalog::{NoBox, NoNames, NotFound};
+use crate::catalog::{NoNames, NotFound};
 use crate::tier::TierError;
 
 /// Why a request has no tile.
@@ -79,8 +79,14 @@ impl TileError {
                 | ReadError::Unresponsive(_)
                 | ReadError::Abandoned(_),
             )) => ErrorKind::Busy,
+            TileError::NotFound(
+                NotFound::BoxTooLarge { .. }
+                | NotFound::BoxTooWasteful { .. }
+                | NotFound::TiffTooLarge,
+            )
+            | TileError::TooLarge(_)
+            | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
-            TileError::TooLarge(_) | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Render(_)
             | TileError::Tier(_)
             | TileError::Document(_)
@@ -103,17 +109,6 @@ impl TileError {
             TileError::Render(RenderError::Read(error)) => error.public(),
             TileError::Changed { .. } => CHANGED.to_owned(),
             other => other.to_string(),
-        }
-    }
-}
-
-impl From<NoBox> for TileError {
-    fn from(error: NoBox) -> Self {
-        match error {
-            NoBox::NotFound(error) => error.into(),
-            NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => {
-                TileError::TooLarge(error.to_string())
-            }
         }
     }
 }

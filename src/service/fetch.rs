@@ -1,21 +1,23 @@
-//! Fetches an identified tile, overview, range or box: from the cache, by joining a flight, or by
+//! Fetches a planned tile, overview, range or box: from the cache, by joining a flight, or by
 //! leading a flight.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use bytes::Bytes;
 use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::{Abandoned, Lookup};
-use voltile_base::flow::trace::{Outcome, Trace};
+use voltile_base::flow::trace::{Outcome, Stage, Trace};
 use voltile_base::tile::Tile;
 use voltile_hdf5::volume::ReadError;
 use voltile_render::RenderError;
 
+use super::boxes::HeldMemory;
 use super::client::{Client, Demand, Urgency};
 use super::error::TileError;
-use super::identified::{Identified, RequestSubject};
-use super::render_plan::RenderPlan;
 use super::tile_service::TileService;
-use super::work::{Purpose, TileWork};
+use super::work::{Purpose, TileWork, stored_chunk};
+use crate::catalog::RequestPlan;
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub enum WarmOutcome {
 }
 
 impl TileService {
-    /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is
+    /// Fetches what is planned. For a prefetch, chunks are decoded completely, and the tile is
     /// in the tiers when this returns, unless it cannot be written. The outcome is recorded in the
     /// trace.
     ///
@@ -37,29 +39,61 @@ impl TileService {
     /// it begins, or before its next chunk.
     pub async fn fetch(
         &self,
-        identified: &Identified,
+        plan: &Arc<RequestPlan>,
         demand: Demand,
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
-        if let RequestSubject::Black(tile) = &identified.subject {
+        self.fetch_within(plan, demand, trace, None).await
+    }
+
+    /// Fetches a box of voxels once there is memory for it, which is held until the second result
+    /// is dropped.
+    pub async fn fetch_box(
+        &self,
+        plan: &Arc<RequestPlan>,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<(Bytes, Arc<HeldMemory>), TileError> {
+        let began = Instant::now();
+        let held = self.boxes.hold(demand.client, plan.bytes()).await?;
+        let held = Arc::new(held);
+        trace.add(Stage::Queue, began.elapsed());
+        let whole = self
+            .fetch_within(plan, demand, trace, Some(Arc::clone(&held)))
+            .await?
+            .bytes;
+        held.shrink_to(whole.len());
+        Ok((whole, held))
+    }
+
+    async fn fetch_within(
+        &self,
+        plan: &Arc<RequestPlan>,
+        demand: Demand,
+        trace: &Arc<Trace>,
+        held: Option<Arc<HeldMemory>>,
+    ) -> Result<Tile, TileError> {
+        if plan.is_black()
+            && let Some(tile) = self.black.iter().find(|tile| tile.key == plan.key)
+        {
             trace.set_outcome(Outcome::Black);
             self.metrics.black_tiles.inc();
             return Ok(tile.clone());
         }
-        let tile = self.find_or_render(identified, demand, trace).await;
+        let tile = self.find_or_render(plan, demand, trace, held).await;
         // The last check before may have missed the change that a read has found.
         if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &tile {
-            identified.origin.note_change();
-            self.request_reopening(identified.origin.token());
+            plan.origin.note_change();
+            self.request_reopening(plan.origin.token());
         }
         let is_from_memory = matches!(trace.outcome(), Outcome::Hit | Outcome::Wait);
         if demand.urgency == Urgency::Prefetch && is_from_memory && tile.is_ok() {
             // It may have been made for a user, and not been kept.
-            let work = self.work(identified, Purpose::Warming, None);
-            if let Some(work) = work.filter(TileWork::is_kept)
+            let work = TileWork::new(self, plan, Purpose::Warming, None, None);
+            if work.is_kept()
                 && let Err(error) = Box::pin(self.make_unless_kept(work)).await
             {
-                tracing::debug!(key = %identified.key(), "a tile was not kept: {error}");
+                tracing::debug!(key = %plan.key, "a tile was not kept: {error}");
             }
         }
         tile
@@ -68,18 +102,16 @@ impl TileService {
     /// Waiting is on the heap, so that the future of a hit is small.
     async fn find_or_render(
         &self,
-        identified: &Identified,
+        plan: &Arc<RequestPlan>,
         demand: Demand,
         trace: &Arc<Trace>,
+        held: Option<Arc<HeldMemory>>,
     ) -> Result<Tile, TileError> {
-        let key = identified.key();
-        if let RequestSubject::Rendered(RenderPlan::Box(planned)) = &identified.subject
-            && let Some(chunk) = planned.stored_chunk(&self.metrics, Some(trace))
-        {
+        if let Some(chunk) = stored_chunk(plan, &self.metrics, Some(trace)) {
             return Ok(chunk);
         }
         loop {
-            let (waiter, is_leader) = match self.cache.lookup(&key) {
+            let (waiter, is_leader) = match self.cache.lookup(&plan.key) {
                 Lookup::Ready(tile) => {
                     trace.set_outcome(Outcome::Hit);
                     self.metrics.tile_hits.inc();
@@ -88,20 +120,19 @@ impl TileService {
                 Lookup::Wait(waiter) => {
                     trace.set_outcome(Outcome::Wait);
                     self.metrics.tile_waits.inc();
-                    self.maker.join(&key, demand);
+                    self.maker.join(&plan.key, demand);
                     (waiter, false)
                 }
                 Lookup::Lead(flight) => {
                     trace.set_outcome(Outcome::Miss);
                     let purpose = Purpose::Request(demand.urgency);
-                    let work = self
-                        .work(identified, purpose, Some(Arc::clone(trace)))
-                        .ok_or(Abandoned)?;
+                    let trace = Some(Arc::clone(trace));
+                    let work = TileWork::new(self, plan, purpose, trace, held.clone());
                     let make = Arc::clone(&self.maker).make(work, demand);
                     (flight.launch(make), true)
                 }
             };
-            let landed = Box::pin(self.landed(identified.origin.files(), waiter)).await;
+            let landed = Box::pin(self.landed(plan.origin.files(), waiter)).await;
             // The flight of a neighbour may end before its tile is rendered.
             if is_leader || !matches!(landed, Err(TileError::Abandoned(_))) {
                 return landed;
@@ -114,18 +145,18 @@ impl TileService {
     /// its render.
     ///
     /// Without tiers the tile is rendered and dropped.
-    pub async fn warm(&self, identified: &Identified) -> Result<WarmOutcome, TileError> {
-        match self.work(identified, Purpose::Warming, None) {
-            Some(work) => self.make_unless_kept(work).await,
-            None => Ok(WarmOutcome::Black),
+    pub async fn warm(&self, plan: &Arc<RequestPlan>) -> Result<WarmOutcome, TileError> {
+        if plan.is_black() {
+            return Ok(WarmOutcome::Black);
         }
+        let work = TileWork::new(self, plan, Purpose::Warming, None, None);
+        self.make_unless_kept(work).await
     }
 
     async fn make_unless_kept(&self, work: TileWork) -> Result<WarmOutcome, TileError> {
-        let key = work.key;
         let tier_writer = Arc::clone(&self.tier_writer);
-        let origin = work.origin.clone();
-        if spawn_blocking(move || tier_writer.has(&origin, key))
+        let plan = Arc::clone(&work.plan);
+        if spawn_blocking(move || tier_writer.has(&plan.origin, plan.key))
             .await
             .map_err(|_| Abandoned)??
         {

@@ -17,9 +17,9 @@ use voltile_hdf5::volume::Yields;
 
 use super::client::{Client, Demand};
 use super::error::TileError;
-use super::identified::Identified;
 use super::tile_service::TileService;
 use super::work::{Purpose, TileWork};
+use crate::catalog::RequestPlan;
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
@@ -115,17 +115,12 @@ impl TileService {
     ///
     /// Only when a tile is fetched for the first time: on later fetches its neighbours have already
     /// been noted.
-    pub fn look_ahead(
-        self: &Arc<Self>,
-        asked: &TileRequest,
-        identified: &Identified,
-        brought: &Tile,
-    ) {
+    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, plan: &RequestPlan, brought: &Tile) {
         if self.neighbours.is_off() || !brought.is_first_request() {
             return;
         }
         let neighbours = self.neighbours.note(asked);
-        if identified.origin.dataset.is_remote() || self.tier_writer.has_tiers() {
+        if plan.origin.dataset.is_remote() || self.tier_writer.has_tiers() {
             self.fetch_ahead(neighbours);
         } else {
             self.prefetch(neighbours);
@@ -184,18 +179,15 @@ impl TileService {
         &self,
         tile: &TileRequest,
     ) -> Option<(Flight<TileKey, Tile, TileError>, TileWork)> {
-        let resolved = self.catalog().resolve(tile).ok()?;
-        if resolved.is_black()
-            || resolved.channels().any(|channel| channel.has_changed())
-            || resolved.unmeasured().next().is_some()
-        {
+        let plan = self.catalog().plan_tile(tile).ok()?;
+        if plan.is_black() || plan.origin.was_found_changed() || !plan.unmeasured.is_empty() {
             return None;
         }
-        let identified = Identified::tile(resolved.origin(), &resolved);
-        let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
+        let Lookup::Lead(flight) = self.cache.lookup(&plan.key) else {
             return None;
         };
-        Some((flight, self.work(&identified, Purpose::Neighbour, None)?))
+        let work = TileWork::new(self, &Arc::new(plan), Purpose::Neighbour, None, None);
+        Some((flight, work))
     }
 
     /// Renders a tile that no tier has and whose chunks have arrived.

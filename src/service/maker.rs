@@ -20,11 +20,10 @@ use voltile_hdf5::volume::Yields;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::footprint::Footprint;
 use super::pool::{PendingWork, RenderPool};
-use super::render_plan::RenderPlan;
 use super::turns::{NextWork, Turns};
-use super::work::TileWork;
+use super::work::{TileWork, stored_chunk};
+use crate::catalog::Footprint;
 
 /// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
 /// that are fetched ahead, so that requests need not wait for these.
@@ -78,7 +77,7 @@ impl TileMaker {
             return Ok(made);
         }
         let queued = Instant::now();
-        let key = work.key;
+        let key = work.plan.key;
         let rendered = self.pool.run(Some(key), demand, move |interest| {
             if let Some(trace) = &work.policy.trace {
                 trace.add(Stage::Queue, queued.elapsed());
@@ -120,7 +119,7 @@ impl TileMaker {
         work: &Arc<TileWork>,
         demand: Demand,
     ) -> Result<Option<(Tile, usize)>, TileError> {
-        let key = Some(work.key);
+        let key = Some(work.plan.key);
         if work.is_looked_for() {
             let _turn = self.lookups.turn(key, demand).await?;
             let looking = Arc::clone(work);
@@ -129,16 +128,13 @@ impl TileMaker {
                 return Ok(Some(work.weighed(tile)));
             }
         }
-        if !work.footprint.is_remote() {
+        if !work.plan.footprint.is_remote() {
             return Ok(None);
         }
-        let place = in_words(work.origin.token());
-        self.fetch(work.footprint.clone(), key, demand, &place)
+        let place = in_words(work.plan.origin.token());
+        self.fetch(work.plan.footprint.clone(), key, demand, &place)
             .await?;
-        let RenderPlan::Box(planned) = &work.plan else {
-            return Ok(None);
-        };
-        let chunk = planned.stored_chunk(&work.metrics, work.policy.trace.as_deref());
+        let chunk = stored_chunk(&work.plan, &work.metrics, work.policy.trace.as_deref());
         Ok(chunk.map(|chunk| work.weighed(chunk)))
     }
 }

@@ -14,9 +14,8 @@ use voltile_render::survey::Survey;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::footprint::Footprint;
 use super::tile_service::TileService;
-use crate::catalog::{Channel, Dataset, Origin};
+use crate::catalog::{Channel, Dataset, Footprint, Origin};
 
 impl TileService {
     /// Samples channels of a dataset that have not been sampled, at most as many as one document

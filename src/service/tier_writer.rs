@@ -27,9 +27,9 @@ const MAX_BYTES: usize = 32 << 20;
 /// The size of an entry of that list, in bytes.
 const CHUNK_BYTES: usize = 200;
 
-/// The tiers, if there are any, and the chunks that wait to be verified.
+/// The tiers, of which there may be none, and the chunks that wait to be verified.
 pub(super) struct TierWriter {
-    tiers: Option<Tiers>,
+    tiers: Tiers,
     /// The tiles in memory.
     pub cache: Cache<TileKey, Tile, TileError>,
     waiting: Mutex<WaitingChunks>,
@@ -56,7 +56,7 @@ struct UnverifiedTile {
 }
 
 impl TierWriter {
-    pub fn new(tiers: Option<Tiers>, cache: Cache<TileKey, Tile, TileError>) -> Self {
+    pub fn new(tiers: Tiers, cache: Cache<TileKey, Tile, TileError>) -> Self {
         Self {
             tiers,
             cache,
@@ -66,12 +66,12 @@ impl TierWriter {
     }
 
     pub fn has_tiers(&self) -> bool {
-        self.tiers.is_some()
+        !self.tiers.is_empty()
     }
 
     /// Why tiers could not be read or written lately.
     pub fn problems(&self) -> Vec<(ServicePart, String)> {
-        let problems = self.tiers.iter().flat_map(Tiers::problems);
+        let problems = self.tiers.problems().into_iter();
         problems
             .map(|(backend, problem)| (ServicePart::Tier(backend), problem))
             .collect()
@@ -79,34 +79,31 @@ impl TierWriter {
 
     /// The tile, and the outcome of a request for it; `None` if no tier has it. Blocks.
     pub fn find(&self, origin: &Origin, key: TileKey) -> Option<(Tile, Outcome)> {
-        let tiers = self.tiers.as_ref()?;
-        let found = tiers.find(origin.token(), &key)?;
-        let outcome = match found.backend {
+        let (png, backend) = self.tiers.find(origin.token(), &key)?;
+        let outcome = match backend {
             Backend::Directory => Outcome::Disk,
             Backend::Redis | Backend::Objects => Outcome::Shared,
         };
-        Some((Tile::new(key, found.png), outcome))
+        Some((Tile::new(key, png), outcome))
     }
 
     /// Whether every tier that is meant to last has a tile. Blocks.
     pub fn has(&self, origin: &Origin, key: TileKey) -> Result<bool, TierError> {
-        self.tiers
-            .as_ref()
-            .map_or(Ok(false), |tiers| tiers.has(origin.token(), &key))
+        self.tiers.has(origin.token(), &key)
     }
 
     /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until
     /// that is done.
     pub fn store_now(&self, origin: &Origin, tile: &Tile) -> Result<(), TileError> {
-        let Some(tiers) = &self.tiers else {
+        if !self.has_tiers() {
             return Ok(());
-        };
+        }
         if !origin.was_unchanged_at(Instant::now()) {
             return Err(TileError::Changed {
                 token: origin.token().clone(),
             });
         }
-        Ok(tiers.store(origin.token(), tile)?)
+        Ok(self.tiers.store(origin.token(), tile)?)
     }
 
     /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_for_tiers`,
@@ -119,10 +116,9 @@ impl TierWriter {
         is_for_tiers: bool,
         unfinished: Option<Vec<UnfinishedChunk>>,
     ) {
-        let tiers = self.tiers.as_ref().filter(|_| is_for_tiers);
-        let takes_writes = tiers.is_some_and(Tiers::take_writes) && unfinished.is_some();
-        if let (Some(tiers), false) = (tiers, takes_writes) {
-            tiers.count_dropped();
+        let takes_writes = is_for_tiers && unfinished.is_some() && self.tiers.take_writes();
+        if is_for_tiers && !takes_writes {
+            self.tiers.count_dropped();
         }
         let unfinished = unfinished.unwrap_or_default();
         let kept = takes_writes.then(|| (origin.clone(), tile.clone()));
@@ -184,21 +180,20 @@ impl TierWriter {
         let Some(tile) = Arc::into_inner(tile) else {
             return;
         };
-        let (Some(tiers), Some((origin, kept))) = (&self.tiers, tile.kept) else {
+        let Some((origin, kept)) = tile.kept else {
             return;
         };
         if tile.is_given_up.into_inner() {
-            return tiers.count_dropped();
+            return self.tiers.count_dropped();
         }
         let token = origin.token().clone();
         let now = Instant::now();
-        tiers.store_later(&token, &kept, move || origin.was_unchanged_at(now));
+        self.tiers
+            .store_later(&token, &kept, move || origin.was_unchanged_at(now));
     }
 
     /// Waits until all queued tiles are written, at most for `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
-        if let Some(tiers) = &self.tiers {
-            tiers.finish(within);
-        }
+        self.tiers.finish(within);
     }
 }

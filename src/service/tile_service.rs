@@ -11,13 +11,11 @@ use tokio::task::AbortHandle;
 use voltile_base::flow::activity::Latest;
 use voltile_base::flow::cache::{Cache, Waiter};
 use voltile_base::flow::stalls::{Stalls, Unresponsive};
-use voltile_base::flow::trace::Trace;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::paint::{Style, TileFormat};
 use voltile_base::request::TileRequest;
 use voltile_base::tile::{Tile, TileKey};
-use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
 use voltile_render::EncodeError;
 use voltile_render::plan::PixelKind;
 use voltile_render::survey::Survey;
@@ -25,15 +23,13 @@ use voltile_render::survey::Survey;
 use super::boxes::BoxMemory;
 use super::error::TileError;
 use super::health::{Health, ServicePart};
-use super::identified::Identified;
 use super::live::{Changes, LiveCatalog};
 use super::maker::TileMaker;
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
 use super::reconciler::{Reconciler, Reloaded};
 use super::tier_writer::TierWriter;
-use super::work::{Purpose, TileWork};
-use crate::catalog::{Catalog, Dataset, Labels, Names, RunTrials};
+use crate::catalog::{Catalog, Dataset, Labels, Names, RunTrials, black_key};
 use crate::config::{Fault, Render, Settings};
 use crate::tier::Tiers;
 
@@ -50,11 +46,11 @@ pub struct TileService {
     pub(super) neighbours: Neighbours,
     /// The neighbours whose chunks are being fetched.
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
-    /// Black tiles: PNGs, then JPEGs, each first grey, then in colour.
-    pub(super) black: [[Tile; 2]; 2],
+    /// The black tiles, grey and in colour, as PNG and JPEG.
+    pub(super) black: [Tile; 4],
     pub(super) metrics: Metrics,
     pub(super) health: Arc<Health>,
-    boxes: BoxMemory,
+    pub(super) boxes: BoxMemory,
 }
 
 /// Decides when idle threads begin their work: once no response was sent for a while.
@@ -76,14 +72,10 @@ impl TileService {
         pool: RenderPool,
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
-        let style = catalog.style();
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
-        let tier_writer = TierWriter::new(None, cache.clone());
+        let tier_writer = TierWriter::new(Tiers::default(), cache.clone());
         Ok(Self {
-            black: [
-                black_tiles(style, TileFormat::Png)?,
-                black_tiles(style, TileFormat::Jpeg)?,
-            ],
+            black: black_tiles(catalog.style())?,
             cache,
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
@@ -103,7 +95,7 @@ impl TileService {
     }
 
     /// Sets the tiers, which keep tiles besides the cache.
-    pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
+    pub fn with_tiers(self, tiers: Tiers) -> Self {
         let tier_writer = Arc::new(TierWriter::new(tiers, self.cache.clone()));
         Self {
             tier_writer,
@@ -255,41 +247,18 @@ impl TileService {
             unresponsive = self.stalls().held_up(files) => Err(unresponsive.into()),
         }
     }
-
-    /// The work for a tile; `None` for a black tile.
-    pub(super) fn work(
-        &self,
-        identified: &Identified,
-        purpose: Purpose,
-        trace: Option<Arc<Trace>>,
-    ) -> Option<TileWork> {
-        let plan = identified.plan()?.clone();
-        Some(TileWork {
-            key: identified.key(),
-            origin: identified.origin.clone(),
-            footprint: plan.footprint(),
-            plan,
-            purpose,
-            policy: ReadPolicy {
-                decode: purpose.decode(),
-                yields: Yields::Never,
-                trace,
-                unfinished: Some(UnfinishedChunks::default()),
-            },
-            tier_writer: Arc::clone(&self.tier_writer),
-            metrics: self.metrics.clone(),
-        })
-    }
 }
 
-/// The black tiles of a format: grey, then in colour.
-fn black_tiles(style: Style, format: TileFormat) -> Result<[Tile; 2], EncodeError> {
-    let [grey, rgb] = [PixelKind::Grey, PixelKind::Rgb].map(|kind| {
-        let key = match format {
-            TileFormat::Png => TileKey::digest(&("black", kind, style)),
-            TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
-        };
-        Ok(Tile::new(key, voltile_render::black(kind, style, format)?))
-    });
-    Ok([grey?, rgb?])
+/// The four black tiles.
+fn black_tiles(style: Style) -> Result<[Tile; 4], EncodeError> {
+    let tile = |kind, format| {
+        let bytes = voltile_render::black(kind, style, format)?;
+        Ok(Tile::new(black_key(kind, style, format), bytes))
+    };
+    Ok([
+        tile(PixelKind::Grey, TileFormat::Png)?,
+        tile(PixelKind::Rgb, TileFormat::Png)?,
+        tile(PixelKind::Grey, TileFormat::Jpeg)?,
+        tile(PixelKind::Rgb, TileFormat::Jpeg)?,
+    ])
 }

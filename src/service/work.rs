@@ -1,18 +1,21 @@
 //! A tile, overview, range or box that is to be made: found in the tiers, or rendered and stored in
 //! the tiers.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use voltile_base::metrics::Metrics;
-use voltile_base::tile::{Tile, TileKey};
+use voltile_base::flow::trace::{Outcome, Trace};
+use voltile_base::metrics::{Metrics, Rendered};
+use voltile_base::tile::Tile;
 use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks, Yields};
+use voltile_render::Scratch;
 
+use super::boxes::HeldMemory;
 use super::client::Urgency;
 use super::error::{ErrorKind, TileError};
-use super::footprint::Footprint;
-use super::render_plan::RenderPlan;
 use super::tier_writer::TierWriter;
-use crate::catalog::Origin;
+use super::tile_service::TileService;
+use crate::catalog::{RequestPlan, Subject};
 
 /// The purpose that a tile is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,20 +41,42 @@ impl Purpose {
     }
 }
 
-/// A tile, overview or box that is to be made.
+/// A tile, overview, range or box that is to be made.
 pub(super) struct TileWork {
-    pub key: TileKey,
-    pub origin: Origin,
-    pub plan: RenderPlan,
-    pub footprint: Footprint,
+    pub plan: Arc<RequestPlan>,
     pub purpose: Purpose,
     /// How its chunks are read, and the trace of the request that it is made for.
     pub policy: ReadPolicy,
     pub tier_writer: Arc<TierWriter>,
     pub metrics: Metrics,
+    /// The memory in which a box is made, held for as long as this is: even if the request ends
+    /// before.
+    _held: Option<Arc<HeldMemory>>,
 }
 
 impl TileWork {
+    pub fn new(
+        service: &TileService,
+        plan: &Arc<RequestPlan>,
+        purpose: Purpose,
+        trace: Option<Arc<Trace>>,
+        held: Option<Arc<HeldMemory>>,
+    ) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            purpose,
+            policy: ReadPolicy {
+                decode: purpose.decode(),
+                yields: Yields::Never,
+                trace,
+                unfinished: Some(UnfinishedChunks::default()),
+            },
+            tier_writer: Arc::clone(&service.tier_writer),
+            metrics: service.metrics.clone(),
+            _held: held,
+        }
+    }
+
     /// Whether a tier may have it.
     pub fn is_looked_for(&self) -> bool {
         self.is_kept() && self.purpose != Purpose::Warming
@@ -64,14 +89,14 @@ impl TileWork {
 
     fn is_for_tiers(&self) -> bool {
         // The keys of a live dataset change with each slice.
-        self.plan.is_for_tiers()
-            && !self.origin.may_grow()
+        self.plan.is_picture()
+            && !self.plan.origin.may_grow()
             && self.purpose != Purpose::Request(Urgency::View)
     }
 
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
-        let (tile, outcome) = self.tier_writer.find(&self.origin, self.key)?;
+        let (tile, outcome) = self.tier_writer.find(&self.plan.origin, self.plan.key)?;
         if let Some(trace) = &self.policy.trace {
             trace.set_outcome(outcome);
         }
@@ -84,7 +109,7 @@ impl TileWork {
         match self.purpose {
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
                 self.tier_writer.store_later(
-                    &self.origin,
+                    &self.plan.origin,
                     &tile,
                     self.is_for_tiers(),
                     self.policy
@@ -98,11 +123,15 @@ impl TileWork {
             // stored. A write error is counted and logged by the tier; the client gets the tile all
             // the same.
             Purpose::Request(Urgency::Prefetch) => {
-                if self.tier_writer.store_now(&self.origin, &tile).is_err() {
+                if self
+                    .tier_writer
+                    .store_now(&self.plan.origin, &tile)
+                    .is_err()
+                {
                     tracing::debug!(key = %tile.key, "a tile was not written to every tier");
                 }
             }
-            Purpose::Warming => self.tier_writer.store_now(&self.origin, &tile)?,
+            Purpose::Warming => self.tier_writer.store_now(&self.plan.origin, &tile)?,
         }
         Ok(tile)
     }
@@ -113,19 +142,31 @@ impl TileWork {
             ..self.policy.clone()
         };
         if self.purpose == Purpose::Neighbour {
-            return Ok(Tile::new(self.key, self.plan.draw(&policy)?));
+            return Ok(Tile::new(self.plan.key, self.draw(&policy)?));
         }
         self.metrics.renders.inc();
-        self.origin.dataset.counters.count_render();
-        let png = self
-            .plan
-            .draw(&policy)
-            .map_err(TileError::from)
-            .inspect_err(|error| self.note(error))?;
+        self.plan.origin.dataset.counters.count_render();
+        let drawn = self.draw(&policy).inspect_err(|error| self.note(error))?;
         if let Some(trace) = &self.policy.trace {
-            self.metrics.observe_render(self.plan.rendered(), trace);
+            let rendered = match self.plan.subject {
+                Subject::Black(..) | Subject::Tile(_) => Rendered::Tile,
+                Subject::Overview(_) => Rendered::Overview,
+                Subject::Range(_) | Subject::Box(..) => Rendered::Box,
+            };
+            self.metrics.observe_render(rendered, trace);
         }
-        Ok(Tile::new(self.key, png))
+        Ok(Tile::new(self.plan.key, drawn))
+    }
+
+    /// Draws it with the thread's buffers. A nested job, started by work stealing, gets fresh ones.
+    fn draw(&self, policy: &ReadPolicy) -> Result<Vec<u8>, TileError> {
+        thread_local! {
+            static SCRATCH: RefCell<Scratch> = RefCell::default();
+        }
+        let mut scratch = SCRATCH.take();
+        let drawn = self.plan.subject.render(policy, &mut scratch);
+        SCRATCH.set(scratch);
+        Ok(drawn?)
     }
 
     /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is
@@ -134,15 +175,31 @@ impl TileWork {
         if error.kind() == ErrorKind::Failed {
             self.metrics.render_errors.inc();
             let request = self.policy.trace.as_ref().map_or("", |trace| trace.id());
-            tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");
+            tracing::error!(key = %self.plan.key, request, "a tile could not be rendered: {error}");
         }
     }
 
     /// A tile that was made, with its weight in bytes against the cache's budget. No budget has
     /// room for a tile that is not complete.
     pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
-        let is_final = !self.origin.may_grow() || self.footprint.is_final();
+        let is_final = !self.plan.origin.may_grow() || self.plan.footprint.is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };
         (tile, weight)
     }
+}
+
+/// A box that is a stored chunk, can be sent as it is, and is in memory: it needs no render thread.
+/// Never blocks.
+pub(super) fn stored_chunk(
+    plan: &RequestPlan,
+    metrics: &Metrics,
+    trace: Option<&Trace>,
+) -> Option<Tile> {
+    let (cutout, encoding) = plan.cutout()?;
+    let chunk = voltile_render::cached_box(cutout, encoding)?;
+    metrics.chunks_passed.inc();
+    if let Some(trace) = trace {
+        trace.set_outcome(Outcome::Passed);
+    }
+    Some(Tile::new(plan.key, chunk))
 }

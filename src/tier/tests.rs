@@ -286,7 +286,7 @@ impl TileTier for Gate {
 fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
-    let tier = Tiers::new(vec![tier]).unwrap();
+    let tier = Tiers::new(vec![tier]);
     let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.store_later(&name("a"), &large, || true));
     assert_eq!(
@@ -326,18 +326,13 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
         tier(Backend::Redis, "far", &metrics.redis),
     ]);
     let [near, far] = ["near", "far"].map(store);
-    let (tiers, token) = (tiers.unwrap(), name("a"));
+    let token = name("a");
     assert_eq!(tiers.find(&token, &tile(1).key), None);
     let Tile {
         key, bytes: png, ..
     } = tile(1);
     far.put(&token, &key, &png).unwrap();
-    let found = |backend| {
-        Some(FoundTile {
-            png: png.clone(),
-            backend,
-        })
-    };
+    let found = |backend| Some((png.clone(), backend));
     assert_eq!(tiers.find(&token, &key), found(Backend::Redis));
     while metrics.tier.writes.get() == 0 {
         std::thread::yield_now();
@@ -365,7 +360,7 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     gate.open();
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
-    let tier = Tiers::new(vec![tier]).unwrap();
+    let tier = Tiers::new(vec![tier]);
     (0..50)
         .for_each(|number| tier.store_later(&name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));

@@ -14,26 +14,23 @@ use super::writer::Tier;
 use super::{Backend, TierError};
 
 /// Backends in the order in which tiles are looked for: the fastest first.
+#[derive(Default)]
 pub struct Tiers(Vec<Tier>);
 
-/// A tile that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundTile {
-    /// The PNG.
-    pub png: Bytes,
-    /// The tier that had it.
-    pub backend: Backend,
-}
-
 impl Tiers {
-    /// Combines tiers in order; `None` if there are none.
-    pub fn new(tiers: Vec<Tier>) -> Option<Self> {
-        (!tiers.is_empty()).then_some(Self(tiers))
+    /// Combines tiers in order.
+    pub fn new(tiers: Vec<Tier>) -> Self {
+        Self(tiers)
     }
 
-    /// The PNG of a tile; `None` if no tier has it. Damaged and unreadable tiles are counted and
-    /// logged.
-    pub fn find(&self, token: &Name, key: &TileKey) -> Option<FoundTile> {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The PNG of a tile, and the tier that had it; `None` if no tier has it. Damaged and unreadable
+    /// tiles are counted and logged.
+    pub fn find(&self, token: &Name, key: &TileKey) -> Option<(Bytes, Backend)> {
         for (index, tier) in self.0.iter().enumerate() {
             let Some(png) = tier.0.get(token, key) else {
                 continue;
@@ -44,8 +41,7 @@ impl Tiers {
             for nearer in &self.0[..index] {
                 nearer.0.put_later(token, &tile, || true);
             }
-            let backend = tier.0.backend;
-            return Some(FoundTile { png, backend });
+            return Some((png, tier.0.backend));
         }
         None
     }

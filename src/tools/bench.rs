@@ -319,14 +319,12 @@ impl Drawer {
     ) -> Result<(), BenchError> {
         for tile in grid.tile_run(pattern, &mut self.random) {
             let began = Instant::now();
-            let resolved = catalog.resolve(&tile)?;
-            black_box(resolved.key());
+            let planned = black_box(catalog.plan_tile(&tile)?);
             let policy = ReadPolicy {
                 trace: Some(Arc::clone(&self.trace)),
                 ..ReadPolicy::default()
             };
-            let plan = resolved.plan();
-            black_box(voltile_render::render(&plan, &policy, &mut self.scratch)?);
+            black_box(planned.subject.render(&policy, &mut self.scratch)?);
             self.time += began.elapsed();
             self.tiles += 1;
             if Instant::now() >= deadline {
@@ -354,17 +352,13 @@ impl Drawer {
 pub fn prepare(catalog: &Catalog, subject: &BenchSubject) -> Result<(), BenchError> {
     for grid in &subject.grids {
         let first = grid.request(grid.slices.start, grid.rows.start, grid.columns.start);
-        for channel in catalog.resolve(&first)?.unmeasured() {
+        for channel in catalog.plan_tile(&first)?.unmeasured {
             let survey = channel.survey().map_err(RenderError::from)?;
             channel.keep(&Arc::new(survey));
         }
-        let plan = catalog.resolve(&first)?.plan();
+        let planned = catalog.plan_tile(&first)?;
         let policy = ReadPolicy::default();
-        black_box(voltile_render::render(
-            &plan,
-            &policy,
-            &mut Scratch::default(),
-        )?);
+        black_box(planned.subject.render(&policy, &mut Scratch::default())?);
     }
     Ok(())
 }

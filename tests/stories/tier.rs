@@ -608,14 +608,13 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
         let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
-        let identified = runtime
-            .block_on(service.identify(
-                &service.catalog(),
-                &request,
-                Demand::prefetch(Client::InProcess),
-            ))
-            .unwrap();
-        runtime.block_on(service.warm(&identified))
+        let catalog = service.catalog();
+        let prefetch = Demand::prefetch(Client::InProcess);
+        let planned = service.plan(&catalog, &request.token, prefetch, || {
+            catalog.plan_tile(&request)
+        });
+        let plan = runtime.block_on(planned).unwrap();
+        runtime.block_on(service.warm(&plan))
     };
     for z in 0..5 {
         assert!(matches!(warm(z), Ok(WarmOutcome::Drawn(bytes)) if bytes > 1000));
@@ -634,11 +633,13 @@ fn a_service_without_a_server_warms_each_tile_once() {
         .request()
         .unwrap();
     let prefetch = Demand::prefetch(Client::InProcess);
-    let identified = runtime
-        .block_on(service.identify(&service.catalog(), &request, prefetch))
-        .unwrap();
+    let catalog = service.catalog();
+    let planned = service.plan(&catalog, &request.token, prefetch, || {
+        catalog.plan_tile(&request)
+    });
+    let plan = runtime.block_on(planned).unwrap();
     volumes::invert(&path, &bytes[5]);
-    let warmed = runtime.block_on(service.warm(&identified));
+    let warmed = runtime.block_on(service.warm(&plan));
     let error = warmed.expect_err("its file has changed").public();
     assert!(error.contains("has changed since it was opened"), "{error}");
     assert_eq!(tiles(&place, "planes").len(), 5);

@@ -1,6 +1,5 @@
 //! Draws tiles: reads their voxels, shades them and paints them.
 
-use voltile_base::color::Colour;
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::{Patch, TILE};
 use voltile_base::paint::{Style, TileFormat};
@@ -155,17 +154,6 @@ impl Drawing {
                 for (layer, colour) in layers {
                     self.shade(layer, policy, |shades, opacity, patch, pixels| {
                         composite::add(shades, opacity, patch, *colour, pixels);
-                    })?;
-                }
-            }
-            Picture::Rgb(layers) => {
-                self.clear(PixelKind::Rgb);
-                for (layer, colour) in layers
-                    .iter()
-                    .zip([Colour::Red, Colour::Green, Colour::Blue])
-                {
-                    self.shade(layer, policy, |shades, opacity, patch, pixels| {
-                        composite::add(shades, opacity, patch, colour, pixels);
                     })?;
                 }
             }

@@ -55,7 +55,7 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     is_labels: bool,
 ) -> Result<ImageBuffer<P, Vec<u8>>, RenderError> {
     let (width, height) = plan.extent;
-    let (small_width, small_height) = fitted(plan.extent, plan.most);
+    let (small_width, small_height) = fitted(plan.extent, Overview::MAX_EXTENT);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::new(width * height, "there are too few pixels".to_owned()))?;
     if is_labels {

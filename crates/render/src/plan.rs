@@ -133,8 +133,6 @@ pub struct Overview {
     pub across: usize,
     /// The slice's width and height in pixels, without the tiles' black padding.
     pub extent: (usize, usize),
-    /// The maximum width and height of the thumbnail in pixels.
-    pub most: (usize, usize),
 }
 
 /// The values that a rectangle of a slice shows.
@@ -153,12 +151,11 @@ pub struct Visible {
 pub enum Picture {
     /// One channel of intensities, in grey.
     Grey(Layer),
-    /// Intensities, each channel in its own colour, summed.
+    /// Intensities, each channel in its own colour, summed: also red, green and blue that are read
+    /// from a volume each.
     Composite(Vec<(Layer, Colour)>),
     /// Label ids, each in its own colour.
     Labels(Source),
-    /// Red, green and blue, each read from its own volume.
-    Rgb(Box<[Layer; 3]>),
 }
 
 /// Intensities, and how they are mapped to 8 bits.
@@ -207,6 +204,11 @@ pub enum PixelKind {
     GreyAlpha,
     /// Four bytes per pixel: red, green, blue, opacity.
     Rgba,
+}
+
+impl Overview {
+    /// The maximum width and height of a thumbnail in pixels.
+    pub const MAX_EXTENT: (usize, usize) = (192, 192);
 }
 
 impl PixelKind {
@@ -304,11 +306,6 @@ impl Source {
             .flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
         runs.map(|region| self.view.stored_region(&region))
     }
-
-    /// Whether the tile is outside the volume.
-    fn is_outside(&self) -> bool {
-        self.patch.is_none()
-    }
 }
 
 impl Picture {
@@ -318,7 +315,6 @@ impl Picture {
             Picture::Grey(layer) => vec![&layer.source],
             Picture::Labels(source) => vec![source],
             Picture::Composite(layers) => layers.iter().map(|(layer, _)| &layer.source).collect(),
-            Picture::Rgb(layers) => layers.iter().map(|layer| &layer.source).collect(),
         }
     }
 
@@ -328,10 +324,5 @@ impl Picture {
             Picture::Grey(_) => PixelKind::Grey,
             _ => PixelKind::Rgb,
         }
-    }
-
-    /// Whether the tile lies outside all volumes.
-    pub fn is_black(&self) -> bool {
-        self.sources().iter().all(|source| source.is_outside())
     }
 }

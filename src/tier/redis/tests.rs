@@ -183,7 +183,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
     let fake = Fake::start();
     let metrics = Metrics::default();
     let redis = Tier::start(Backend::Redis, fake.opened(&metrics), metrics.redis.clone()).unwrap();
-    let (tiers, token) = (Tiers::new(vec![redis]).unwrap(), name("a"));
+    let (tiers, token) = (Tiers::new(vec![redis]), name("a"));
     fake.fill(true);
     (0..9).for_each(|_| tiers.store_later(&token, &tile(3), || true));
     while metrics.redis.errors.get() < 9 {
@@ -217,7 +217,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
         Tile {
             key, bytes: png, ..
         },
-    ) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
+    ) = (Tiers::new(vec![redis]), name("a"), tile(3));
     while !tiers
         .problems()
         .iter()

@@ -23,8 +23,11 @@ impl InProcess {
     async fn warm(&self, tile: &TileRequest) -> Result<WarmOutcome, TileError> {
         let demand = Demand::prefetch(Client::InProcess);
         let catalog = self.0.catalog();
-        let identified = self.0.identify(&catalog, tile, demand).await?;
-        self.0.warm(&identified).await
+        let plan = self
+            .0
+            .plan(&catalog, &tile.token, demand, || catalog.plan_tile(tile))
+            .await?;
+        self.0.warm(&plan).await
     }
 }
 

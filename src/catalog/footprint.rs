@@ -1,4 +1,4 @@
-//! The stored voxels that a tile is made from.
+//! The stored voxels that something is made from.
 
 use std::sync::Arc;
 
@@ -6,14 +6,15 @@ use voltile_hdf5::store::Gathering;
 use voltile_hdf5::volume::{ReadError, VolumePart};
 use voltile_render::plan::{Cutout, Plan};
 
-use crate::catalog::Channel;
+use super::Channel;
 
 /// Boxes of stored voxels.
-#[derive(Debug, Clone)]
-pub(super) struct Footprint(Vec<VolumePart>);
+#[derive(Debug, Clone, Default)]
+pub struct Footprint(Vec<VolumePart>);
 
 impl Footprint {
-    pub fn new(plans: &[Plan]) -> Self {
+    /// The boxes that tiles show.
+    pub(super) fn of_tiles(plans: &[Plan]) -> Self {
         let mut all = Vec::new();
         for source in plans.iter().flat_map(|plan| plan.picture.sources()) {
             all.extend(source.regions().map(|region| VolumePart {
@@ -26,7 +27,7 @@ impl Footprint {
     }
 
     /// The box of stored voxels that a box of a level is made from.
-    pub fn of_box(cutout: &Cutout) -> Self {
+    pub(super) fn of_box(cutout: &Cutout) -> Self {
         let mut all = Vec::new();
         for part in cutout.parts().filter(|part| part.is_there) {
             let region = part.view.stored_region(&part.region);

@@ -1,0 +1,136 @@
+//! Plans requests, once the files that they need have been found unchanged. Reads no pixels, unless
+//! the window of a channel has yet to be measured.
+
+use std::sync::Arc;
+
+use futures_util::future::{join_all, try_join, try_join_all};
+use voltile_base::name::Name;
+use voltile_base::paint::Kind;
+use voltile_base::request::{PrecomputedVolume, VersionedToken};
+
+use super::client::Demand;
+use super::error::TileError;
+use super::maker::in_words;
+use super::tile_service::TileService;
+use crate::catalog::{Catalog, NotFound, Origin, Precomputed, RequestPlan, Subject, ZarrImage};
+
+impl TileService {
+    /// Plans a request to a dataset of a catalogue. If its key depends on windows that have yet to
+    /// be measured, the client waits for them in the render queue, and the request is planned again.
+    pub async fn plan(
+        &self,
+        catalog: &Catalog,
+        token: &VersionedToken,
+        demand: Demand,
+        plan: impl Fn() -> Result<RequestPlan, NotFound>,
+    ) -> Result<Arc<RequestPlan>, TileError> {
+        let planned = self
+            .unchanged(catalog, token, plan(), |planned| planned.origin.clone())
+            .await?;
+        if planned.unmeasured.is_empty() {
+            return Ok(Arc::new(planned));
+        }
+        Box::pin(self.measure_missing(&planned, demand)).await?;
+        Ok(Arc::new(plan()?))
+    }
+
+    /// Measures the windows that a plan lacks.
+    async fn measure_missing(&self, plan: &RequestPlan, demand: Demand) -> Result<(), TileError> {
+        let channels = plan.unmeasured.iter();
+        let measured = try_join_all(channels.map(|channel| self.measure_window(channel, demand)));
+        let place = in_words(plan.origin.token());
+        if let Subject::Box(..) = plan.subject {
+            // Display ranges are useful to ImageJ, but not necessary.
+            if let Err(error) = measured.await {
+                tracing::warn!("the windows of a TIFF file of {place} were not measured: {error}");
+            }
+            return Ok(());
+        }
+        // The picture's own chunks arrive together with the chunks of the samples.
+        let footprint = plan.footprint.clone();
+        let fetched = self.maker.fetch(footprint, None, demand, &place);
+        try_join(measured, fetched).await.map(drop)
+    }
+
+    /// A channel in Neuroglancer's precomputed format.
+    pub async fn precomputed(
+        &self,
+        catalog: &Catalog,
+        volume: &PrecomputedVolume,
+    ) -> Result<Precomputed, TileError> {
+        let found = catalog.precomputed_volume(volume);
+        let (_, precomputed) = self
+            .unchanged(catalog, &volume.token, found, |(origin, _)| origin.clone())
+            .await?;
+        Ok(precomputed.clone())
+    }
+
+    /// The image of a channel, or of a dataset.
+    pub async fn image(
+        &self,
+        catalog: &Catalog,
+        token: &VersionedToken,
+        channel: Option<&Name>,
+    ) -> Result<ZarrImage, TileError> {
+        let image = catalog.image(token, channel);
+        self.unchanged(catalog, token, image, |image| {
+            Origin::whole(image.dataset())
+        })
+        .await
+    }
+
+    /// Measures the windows of channels of an image that have not been measured yet, but no more
+    /// than a document may queue: chosen at random, as channels that can never be sampled do not
+    /// keep other channels from it. Failures are logged: windows are useful to viewers, but not
+    /// necessary.
+    pub async fn measure_windows(&self, image: &ZarrImage, demand: Demand) {
+        let arrays = image.multiscale();
+        let channels = arrays.channels().iter();
+        let unmeasured =
+            channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
+        let chosen = fastrand::choose_multiple(unmeasured, self.pool.share()).into_iter();
+        let measured = chosen.map(|channel| self.measure_window(channel, demand));
+        let measured = join_all(measured).await;
+        let errors: Vec<TileError> = measured.into_iter().filter_map(Result::err).collect();
+        if let Some(error) = errors.first() {
+            let token = &image.dataset().token;
+            tracing::warn!(
+                "{token}: the windows of {} channels were not measured: {error}",
+                errors.len()
+            );
+        }
+    }
+
+    /// Returns what a request resolves to, unless a file of its origin has changed since it was
+    /// opened. If it resolves to nothing, all files of the dataset are checked: it may resolve in
+    /// their next generation.
+    async fn unchanged<T>(
+        &self,
+        catalog: &Catalog,
+        token: &VersionedToken,
+        resolved: Result<T, NotFound>,
+        origin: impl FnOnce(&T) -> Origin,
+    ) -> Result<T, TileError> {
+        let origin = match &resolved {
+            Ok(resolved) => Some(origin(resolved)),
+            // Such an address is wrong whatever the file is by now.
+            Err(NotFound::OffGrid { .. }) => None,
+            Err(_) => catalog.dataset(&token.token).map(Origin::whole),
+        };
+        if let Some(origin) = origin {
+            self.ensure_unchanged(&origin).await?;
+        }
+        Ok(resolved?)
+    }
+
+    /// Fails if a file has changed since it was opened, and requests that the dataset be reopened.
+    pub async fn ensure_unchanged(&self, origin: &Origin) -> Result<(), TileError> {
+        if !origin.has_changed().await? {
+            return Ok(());
+        }
+        self.request_reopening(origin.token());
+        Err(TileError::Changed {
+            token: origin.token().clone(),
+        })
+    }
+}
