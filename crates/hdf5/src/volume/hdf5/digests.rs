@@ -46,27 +46,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Digests {
     /// A cache directory, for files whose folders cannot be written.
     cache: Option<PathBuf>,
-    /// The known digests, by path.
-    known: Mutex<HashMap<PathBuf, KnownDigest>>,
+    /// The contents of files that have been identified, by path, each with the state of the file.
+    known: Mutex<HashMap<PathBuf, (String, ContentId)>>,
     /// Locked while a file is read.
     turn: Mutex<()>,
     /// The number of pieces read so far of all files.
     pieces: AtomicU64,
-}
-
-/// A digest, and the state of the file from which it was computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KnownDigest {
-    digest: blake3::Hash,
-    state: DigestedState,
-}
-
-/// The state of a file in which a digest is valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DigestedState {
-    length: u64,
-    modified_seconds: i64,
-    modified_nanoseconds: i64,
 }
 
 impl Digests {
@@ -83,24 +68,25 @@ impl Digests {
     /// Identifies the contents of an open file. Reads all of it, unless its digest is known.
     pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
         let path = bytes.identity().path();
-        let state = DigestedState::new(bytes.identity());
-        if let Some(known) = self.known_id(path, state) {
+        let state = recorded_state(bytes.identity());
+        if let Some(known) = self.known_id(path, &state) {
             return Ok(known);
         }
         let _turn = self.wait_for_turn();
         // Another thread may have identified it meanwhile.
-        if let Some(known) = self.known_id(path, state) {
+        if let Some(known) = self.known_id(path, &state) {
             return Ok(known);
         }
-        let digest = self.find_or_compute(bytes, state)?;
-        let new = KnownDigest { digest, state };
-        self.known.lock().insert(path.to_owned(), new);
-        Ok(new.id())
+        let digest = self.find_or_compute(bytes, &state)?;
+        let id = ContentId::digest(&(digest.as_bytes(), bytes.identity().length()));
+        self.known.lock().insert(path.to_owned(), (state, id));
+        Ok(id)
     }
 
-    fn known_id(&self, path: &Path, state: DigestedState) -> Option<ContentId> {
-        let known = *self.known.lock().get(path)?;
-        (known.state == state).then(|| known.id())
+    fn known_id(&self, path: &Path, state: &str) -> Option<ContentId> {
+        let known = self.known.lock();
+        let (known_state, id) = known.get(path)?;
+        (known_state == state).then_some(*id)
     }
 
     /// Waits until no other file is read, or the read of another file makes no progress.
@@ -117,7 +103,7 @@ impl Digests {
     }
 
     /// The digest from a record, or computed from the file and recorded.
-    fn find_or_compute(&self, bytes: &FileBytes, state: DigestedState) -> io::Result<blake3::Hash> {
+    fn find_or_compute(&self, bytes: &FileBytes, state: &str) -> io::Result<blake3::Hash> {
         let places = self.record_paths(bytes.identity().path());
         if let Some(digest) = places.iter().find_map(|place| recorded(place, state)) {
             return Ok(digest);
@@ -138,7 +124,7 @@ impl Digests {
             return Ok(digest);
         }
         let digest = self.compute(bytes)?;
-        if let Err(error) = write_record(&mut record, digest, bytes.identity()) {
+        if let Err(error) = write_record(&mut record, digest, state, bytes.identity().path()) {
             tracing::warn!("{} was not written: {error}", place.display());
         }
         Ok(digest)
@@ -186,21 +172,11 @@ impl Digests {
     }
 }
 
-impl KnownDigest {
-    fn id(&self) -> ContentId {
-        ContentId::digest(&(self.digest.as_bytes(), self.state.length))
-    }
-}
-
-impl DigestedState {
-    fn new(identity: &FileIdentity) -> Self {
-        let (modified_seconds, modified_nanoseconds) = identity.modified();
-        Self {
-            length: identity.length(),
-            modified_seconds,
-            modified_nanoseconds,
-        }
-    }
+/// The state of a file as a record has it: the length, and the modification time in seconds and
+/// nanoseconds.
+fn recorded_state(identity: &FileIdentity) -> String {
+    let (seconds, nanoseconds) = identity.modified();
+    format!("{} {seconds} {nanoseconds}", identity.length())
 }
 
 /// Whether a folder is a cache directory, or may become one: nothing is written to any other.
@@ -216,7 +192,7 @@ fn is_cache(folder: &Path) -> bool {
 }
 
 /// The digest in the record at a path, if it is of the file in this state.
-fn recorded(place: &Path, state: DigestedState) -> Option<blake3::Hash> {
+fn recorded(place: &Path, state: &str) -> Option<blake3::Hash> {
     let mut record = options().read(true).open(place).ok().filter(is_own)?;
     // Fails while another process writes the record, or reads the file for it.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
@@ -256,24 +232,16 @@ fn options() -> OpenOptions {
 }
 
 /// The digest in a record, if it is of the file in this state.
-fn read_record(record: &mut File, state: DigestedState) -> Option<blake3::Hash> {
+fn read_record(record: &mut File, state: &str) -> Option<blake3::Hash> {
     let mut text = String::new();
     record.rewind().ok()?;
     Read::by_ref(record)
         .take(LONGEST)
         .read_to_string(&mut text)
         .ok()?;
-    let line = text.strip_suffix('\n')?.strip_prefix(HEAD)?;
-    let [digest, length, seconds, nanoseconds] = line.split_whitespace().collect::<Vec<_>>()[..]
-    else {
-        return None;
-    };
-    let recorded = DigestedState {
-        length: length.parse().ok()?,
-        modified_seconds: seconds.parse().ok()?,
-        modified_nanoseconds: nanoseconds.parse().ok()?,
-    };
-    if recorded != state {
+    let line = text.strip_suffix('\n')?.strip_prefix(HEAD)?.trim_start();
+    let (digest, state_then) = line.split_once(' ')?;
+    if state_then != state {
         return None;
     }
     blake3::Hash::from_hex(digest).ok()
@@ -283,15 +251,14 @@ fn read_record(record: &mut File, state: DigestedState) -> Option<blake3::Hash> 
 fn write_record(
     record: &mut File,
     digest: blake3::Hash,
-    identity: &FileIdentity,
+    state: &str,
+    path: &Path,
 ) -> io::Result<()> {
-    let length = identity.length();
-    let (seconds, nanoseconds) = identity.modified();
-    let mode = identity.path().metadata()?.mode();
+    let mode = path.metadata()?.mode();
     record.set_permissions(Permissions::from_mode(mode & 0o444 | 0o600))?;
     record.set_len(0)?;
     record.rewind()?;
-    record.write_all(format!("{HEAD} {digest} {length} {seconds} {nanoseconds}\n").as_bytes())
+    record.write_all(format!("{HEAD} {digest} {state}\n").as_bytes())
 }
 
 #[cfg(test)]
