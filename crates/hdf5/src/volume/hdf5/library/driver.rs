@@ -48,6 +48,7 @@ const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
 const FAIL: herr_t = -1;
 
 /// `H5FD_t`: the common header of all drivers' files.
+#[derive(Default)]
 #[repr(C)]
 struct PublicFile {
     driver_id: hid_t,
@@ -75,8 +76,9 @@ struct DriverFile {
 /// A callback that this driver does not implement.
 type AbsentCallback = Option<extern "C" fn()>;
 
-/// `H5FD_class_t`. AbsentCallback callbacks have an arbitrary type, because all function pointers
-/// have the same size.
+/// `H5FD_class_t`. Absent callbacks have an arbitrary type, because all function pointers have the
+/// same size.
+#[derive(Default)]
 #[repr(C)]
 struct DriverClass {
     version: c_uint,
@@ -175,41 +177,21 @@ fn register() -> Result<hid_t> {
         name: c"voltile".as_ptr(),
         max_address: MAX_ADDRESS,
         close_degree: CLOSE_WEAK,
-        terminate: None,
-        sb_size: None,
-        sb_encode: None,
-        sb_decode: None,
         fapl_size: size_of::<u64>(),
         fapl_get: Some(fapl_get),
-        fapl_copy: None,
-        fapl_free: None,
-        dxpl_size: 0,
-        dxpl_copy: None,
-        dxpl_free: None,
         open: Some(open),
         close: Some(close),
         cmp: Some(compare),
         query: Some(query),
-        get_type_map: None,
-        alloc: None,
-        free: None,
         get_eoa: Some(get_eoa),
         set_eoa: Some(set_eoa),
         get_eof: Some(get_eof),
-        get_handle: None,
         read: Some(read),
         write: Some(write),
-        read_vector: None,
-        write_vector: None,
-        read_selection: None,
-        write_selection: None,
-        flush: None,
-        truncate: None,
         lock: Some(lock),
         unlock: Some(unlock),
-        del: None,
-        ctl: None,
         free_lists: FREE_LISTS,
+        ..DriverClass::default()
     };
     // SAFETY: the struct matches the header of this version, and the library copies it.
     hdf5::h5check(unsafe { H5FDregister(&class) })
@@ -266,20 +248,8 @@ unsafe extern "C" fn open(
         let bytes = Admission::numbered(*number)?
             .open(Path::new(OsStr::from_bytes(name.to_bytes())))
             .ok()?;
-        let public = PublicFile {
-            driver_id: 0,
-            class: ptr::null(),
-            fileno: 0,
-            access_flags: 0,
-            feature_flags: 0,
-            max_address: 0,
-            base_address: 0,
-            threshold: 0,
-            alignment: 0,
-            paged_aggregation: false,
-        };
         let file = DriverFile {
-            public,
+            public: PublicFile::default(),
             admission: *number,
             bytes,
             end_of_allocation: 0,
