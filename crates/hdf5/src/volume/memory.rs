@@ -2,7 +2,7 @@
 
 use voltile_base::geometry::Xyz;
 
-use super::scatter::{Strided, dense_strides};
+use super::scatter::Strided;
 use super::{
     Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
 };
@@ -47,7 +47,8 @@ impl Volume for MemoryVolume {
     }
 
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
-        let strides = dense_strides(self.shape.size);
+        let Xyz { x, y, .. } = self.shape.size.map(|extent| extent as usize);
+        let strides = Xyz::new(1, x, x * y);
         let size = request.size();
         let at = Strided::picked(0, strides, request.region.start, request.step, size);
         ReadError::ensure_copied(into.copy(&self.samples, at), "a volume in memory")

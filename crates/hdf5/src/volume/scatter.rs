@@ -42,9 +42,14 @@ impl Strided {
         }
     }
 
-    /// A box of `size` voxels in a buffer of its own.
-    pub fn dense(size: Xyz<u64>) -> Self {
-        Self::picked(0, dense_strides(size), Xyz::all(0), Xyz::all(1), size)
+    /// A box of this size (z, y, x) in a buffer of its own.
+    pub fn dense(size: [usize; 3]) -> Self {
+        let [_, y, x] = size;
+        Self {
+            start: 0,
+            size,
+            strides: [y * x, x, 1],
+        }
     }
 
     /// The number of buffer elements from the first to the last voxel of the box, inclusive.
@@ -64,11 +69,6 @@ impl Strided {
 
 fn zyx<T>(Xyz { x, y, z }: Xyz<T>) -> [T; 3] {
     [z, y, x]
-}
-
-/// The distances between adjacent voxels of a box that is stored contiguously in z, y, x order.
-pub(super) fn dense_strides(size: Xyz<u64>) -> Xyz<usize> {
-    Xyz::new(1, size.x as usize, (size.x * size.y) as usize)
 }
 
 /// The samples of a box that lie in a part of it. A sample is every `step`-th voxel of the box

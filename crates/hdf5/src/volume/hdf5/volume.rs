@@ -24,11 +24,11 @@ use voltile_base::metrics::Meter;
 use self::cached::{CachedChunks, WantedChunk};
 use self::roles::AxisRoles;
 use self::shape::{stored_array, volume_shape};
+use super::bytes::Borrowed;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, DecodeExtent, FoundChunk};
 use super::dataset::StoredDataset;
 use super::grid::{Position, RANK, StoredBox};
 use super::index::Entry;
-use super::unfiltered::UnfilteredBytes;
 use super::{OpenError, View};
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
@@ -127,7 +127,7 @@ impl Hdf5Volume {
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let bytes = self.dataset.unfiltered_bytes()?;
+        let file = self.dataset.file.bytes.borrow(self.dataset.place())?;
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
             let mut located = Vec::new();
@@ -136,17 +136,17 @@ impl Hdf5Volume {
             }
             for (address, wanted) in located {
                 self.end_early(reading)?;
-                self.copy_unfiltered(&bytes, address, &wanted, reading, into)?;
+                self.copy_unfiltered(&file, address, &wanted, reading, into)?;
             }
         }
-        bytes.ensure_still_there()
+        file.ensure_still_there()
     }
 
     /// Copies the wanted voxels of a chunk at this address in the file to their place; `None`: it
     /// was never written.
     fn copy_unfiltered(
         &self,
-        bytes: &UnfilteredBytes<'_>,
+        file: &Borrowed<'_>,
         address: Option<u64>,
         wanted: &WantedChunk,
         reading: &BoxReading<'_>,
@@ -155,20 +155,19 @@ impl Hdf5Volume {
         let dataset = &self.dataset;
         let voxel = self.shape.voxel;
         let WantedChunk { part, sieve, .. } = wanted;
-        let count = sieve.count;
-        let mut into = into.part(sieve.place, count);
+        let mut into = into.part(sieve.place, sieve.count);
         let Some(address) = address else {
             let fill = dataset.fill_value(part.start, voxel)?;
             return dataset.ensure_types_match(into.fill(&fill));
         };
         if let Some(trace) = reading.trace() {
-            trace.add_read(1, count.volume() * dataset.stored_bytes() as u64);
+            trace.add_read(1, sieve.count.volume() * dataset.stored_bytes() as u64);
         }
         let step = reading.request.step;
         let from = self
             .roles
             .place(dataset.grid.chunk(), &part.within, sieve, step);
-        bytes.copy(address, from, into, count, voxel)
+        dataset.copy_unfiltered(file, address, from, into, voxel)
     }
 
     /// Reads a box of filtered chunks.
