@@ -117,6 +117,10 @@ fn first_of(samples: Samples) -> Samples {
     first
 }
 
+/// As a number of voxels, it stands for all voxels of a chunk. Decoding all of them verifies the
+/// chunk's checksum.
+pub(super) const WHOLE: u64 = u64::MAX;
+
 /// The cache key: the id of what the chunk holds, its number, and the type that its voxels were
 /// decoded to.
 type ChunkKey = (Fingerprint, u64, VoxelType);
@@ -198,11 +202,11 @@ impl ChunkStore {
     }
 
     /// The chunk, with at least the wanted voxels: from the cache, from another thread that is
-    /// decoding it, or from `produce`, which decodes it to the given extent.
+    /// decoding it, or from `produce`, which decodes its first voxels, as many as it is told.
     pub(super) fn get(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(DecodeExtent) -> Result<Chunk, ReadError>,
+        produce: impl Fn(u64) -> Result<Chunk, ReadError>,
     ) -> Result<Arc<Chunk>, ReadError> {
         loop {
             let waiter = match self.find(wanted, &produce)? {
@@ -215,7 +219,7 @@ impl ChunkStore {
                 Ok(_) => {}
                 // The other thread may have decoded further, and found damage beyond the voxels
                 // wanted here.
-                Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
+                Err(_) => return produce(self.voxels_to_decode(wanted, None)).map(Arc::new),
             }
         }
     }
@@ -224,7 +228,7 @@ impl ChunkStore {
     pub(super) fn find(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(DecodeExtent) -> Result<Chunk, ReadError>,
+        produce: impl Fn(u64) -> Result<Chunk, ReadError>,
     ) -> Result<FoundChunk, ReadError> {
         // When a shorter prefix was decoded that is in the cache.
         let mut begun = None;
@@ -240,7 +244,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
+                let chunk = produce(self.voxels_to_decode(wanted, begun)).map(Arc::new);
                 flight.land(match &chunk {
                     Ok(chunk) => Ok((Arc::clone(chunk), chunk.weight())),
                     Err(error) => Err(error.clone()),
@@ -261,22 +265,13 @@ impl ChunkStore {
     }
 }
 
-/// How much of a chunk is decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DecodeExtent {
-    /// All of it, which verifies its checksum.
-    Whole,
-    /// Its first voxels, this many.
-    Prefix(u64),
-}
-
 /// A chunk that a read wants, and how much of it.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkRequest<'a> {
     pub dataset: &'a Arc<StoredDataset>,
     /// Its position in the grid.
     pub at: Position,
-    /// The length of the wanted prefix, in voxels.
+    /// The number of voxels wanted, counted from the first one in the chunk; [`WHOLE`]: all.
     pub voxels: u64,
     /// The type to decode to.
     pub voxel: VoxelType,

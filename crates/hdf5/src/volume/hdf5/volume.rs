@@ -7,7 +7,6 @@
 //! - `read_via_libhdf5` reads everything else, and chunks too large for the chunk store, through
 //!   the library.
 
-mod cached;
 mod roles;
 mod shape;
 
@@ -21,13 +20,12 @@ use voltile_base::flow::trace::Trace;
 use voltile_base::geometry::{Region, Xyz};
 use voltile_base::metrics::Meter;
 
-use self::cached::{CachedChunks, WantedChunk};
 use self::roles::AxisRoles;
 use self::shape::{stored_array, volume_shape};
 use super::bytes::Borrowed;
-use super::chunks::{Chunk, ChunkRequest, ChunkStore, DecodeExtent, FoundChunk};
+use super::chunks::{Chunk, ChunkRequest, ChunkStore, FoundChunk, WHOLE};
 use super::dataset::StoredDataset;
-use super::grid::{Position, RANK, StoredBox};
+use super::grid::{ChunkPart, Position, RANK, StoredBox};
 use super::index::Entry;
 use super::{OpenError, View};
 use crate::store::Gathering;
@@ -55,6 +53,13 @@ const PORTION: u64 = 24 << 20;
 /// The maximum number of chunks of a box that are listed at once, about 300 bytes each. A tile
 /// rarely has as many.
 const MAX_LISTED: usize = 1 << 12;
+
+/// Cached chunks are collected until they exceed this size in bytes, then copied from. They stay in
+/// memory until then, even if the cache evicts them.
+const MAX_COLLECTED: usize = 2 << 20;
+/// With more wanted rows in a chunk than this, the copy takes so long that touching them first
+/// gains nothing.
+const MAX_TOUCHED_ROWS: u64 = 128;
 
 impl Hdf5Volume {
     pub(super) fn new(
@@ -195,11 +200,12 @@ impl Hdf5Volume {
         for wanted in self.copy_cached(wanted, reading, into)? {
             located.push((self.dataset.entry(&wanted.at)?, wanted));
         }
-        let mut portions = portions(&located, self.shape.is_remote).into_iter();
-        let mut next = self.begin_portion(portions.next())?;
-        while let Some((portion, fetch)) = next {
+        let portions = portions(&located, self.shape.is_remote);
+        let mut next_fetch = self.begin_fetch(portions.first().copied())?;
+        for (number, portion) in portions.iter().enumerate() {
+            let fetch = next_fetch;
             // The next portion is on its way while this one is decoded.
-            next = self.begin_portion(portions.next())?;
+            next_fetch = self.begin_fetch(portions.get(number + 1).copied())?;
             if let Some((stored, gathering)) = fetch {
                 stored.wait(gathering, &reading.request.policy.yields)?;
             }
@@ -208,20 +214,20 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Starts to fetch the bytes of a portion of chunks, if they lie in a store.
-    fn begin_portion<'l>(
+    /// Starts to fetch the bytes of a portion of chunks, if there is one and they lie in a store.
+    fn begin_fetch(
         &self,
-        portion: Option<&'l [LocatedChunk]>,
-    ) -> Result<Option<BegunPortion<'l>>, ReadError> {
-        let Some(portion) = portion else {
+        portion: Option<&[LocatedChunk]>,
+    ) -> Result<Option<(StoredRanges, Gathering)>, ReadError> {
+        let stored = portion.and_then(|portion| {
+            let chunks = portion.iter().map(|(entry, wanted)| (wanted.at, *entry));
+            self.dataset.ranges(chunks)
+        });
+        let Some(stored) = stored else {
             return Ok(None);
         };
-        let chunks = portion.iter().map(|(entry, wanted)| (wanted.at, *entry));
-        let Some(stored) = self.dataset.ranges(chunks) else {
-            return Ok(Some((portion, None)));
-        };
         let gathering = stored.gather()?;
-        Ok(Some((portion, Some((stored, gathering)))))
+        Ok(Some((stored, gathering)))
     }
 
     /// Fetches, decodes and copies from chunks.
@@ -231,8 +237,6 @@ impl Hdf5Volume {
         reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let store = &self.chunks;
-        let meter = self.meter(reading);
         // Several threads take part only if no other tile is being rendered.
         if located.len() > 1
             && let Some(read) = self.read_together(located, reading, into)
@@ -241,14 +245,14 @@ impl Hdf5Volume {
         }
         // Chunks that another thread is decoding come last: threads that want the same chunks then
         // decode different ones in parallel, instead of all waiting for the same one.
+        let meter = self.meter(reading);
         let mut in_flight = Vec::new();
         for (entry, wanted) in located {
             self.end_early(reading)?;
             let request = self.chunk_request(wanted, reading);
             let found = meter.fetch(|| {
-                store.find(&request, |extent| {
-                    self.decode(*entry, &request, extent, meter)
-                })
+                self.chunks
+                    .find(&request, |voxels| self.decode(*entry, &request, voxels))
             })?;
             match found {
                 FoundChunk::Chunk(chunk) => self.copy(&chunk, wanted, reading, into)?,
@@ -310,24 +314,28 @@ impl Hdf5Volume {
         reading: &BoxReading<'_>,
     ) -> Result<Arc<Chunk>, ReadError> {
         let request = self.chunk_request(wanted, reading);
-        self.chunks.get(&request, |extent| {
-            self.decode(entry, &request, extent, self.meter(reading))
-        })
+        self.chunks
+            .get(&request, |voxels| self.decode(entry, &request, voxels))
     }
 
-    /// Fetches and decodes a chunk.
+    /// Fetches a chunk, and decodes its first voxels, at least this many.
     fn decode(
         &self,
         entry: Option<Entry>,
         request: &ChunkRequest<'_>,
-        extent: DecodeExtent,
-        meter: Meter<'_>,
+        voxels: u64,
     ) -> Result<Chunk, ReadError> {
+        let meter = self.chunks.meter(request);
         let stored = self.dataset.fetch(&request.at, entry, meter)?;
-        self.chunks.decode(request, &stored, extent)
+        self.chunks.decode(request, &stored, voxels)
     }
 
     /// Copies from the chunks that are in the cache, and returns the missing ones.
+    ///
+    /// A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and
+    /// copying from chunks one by one waits for each miss. So several chunks are collected, and the
+    /// start of every wanted row of them is read before the first is copied from. If many rows of a
+    /// chunk are wanted it is copied from at once: it may just have been decoded.
     fn copy_cached(
         &self,
         wanted: impl Iterator<Item = WantedChunk>,
@@ -335,22 +343,27 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<Vec<WantedChunk>, ReadError> {
         let mut missing = Vec::new();
-        let mut cached = CachedChunks::default();
+        let mut collected = Vec::new();
+        let mut collected_bytes = 0;
         for wanted in wanted {
-            match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
-                Some(chunk) if chunk.is_constant || wanted.is_tall() => {
-                    self.copy(&chunk, &wanted, reading, into)?;
-                }
-                Some(chunk) => {
-                    cached.add(chunk, wanted);
-                    if cached.is_full() {
-                        self.copy_together(&cached.take(), reading, into)?;
-                    }
-                }
-                None => missing.push(wanted),
+            let Some(chunk) = self.chunks.cached(&self.chunk_request(&wanted, reading)) else {
+                missing.push(wanted);
+                continue;
+            };
+            let rows = wanted.sieve.count.y * wanted.sieve.count.z;
+            if chunk.is_constant || rows > MAX_TOUCHED_ROWS {
+                self.copy(&chunk, &wanted, reading, into)?;
+                continue;
+            }
+            collected_bytes += chunk.samples.bytes().len();
+            collected.push((chunk, wanted));
+            if collected_bytes >= MAX_COLLECTED {
+                self.copy_together(&collected, reading, into)?;
+                collected.clear();
+                collected_bytes = 0;
             }
         }
-        self.copy_together(&cached.take(), reading, into)?;
+        self.copy_together(&collected, reading, into)?;
         Ok(missing)
     }
 
@@ -376,7 +389,7 @@ impl Hdf5Volume {
         reading: &'a BoxReading<'_>,
     ) -> ChunkRequest<'a> {
         let voxels = match reading.request.policy.decode {
-            Decode::Whole => u64::MAX,
+            Decode::Whole => WHOLE,
             Decode::AsNeeded => self.dataset.grid.prefix_of(&wanted.part),
         };
         ChunkRequest {
@@ -626,11 +639,18 @@ impl Volume for Hdf5Volume {
     }
 }
 
+/// A chunk that contains wanted voxels.
+struct WantedChunk {
+    /// Its position in the grid.
+    at: Position,
+    /// Its intersection with the box.
+    part: ChunkPart,
+    /// The wanted voxels of that part.
+    sieve: Sieve,
+}
+
 /// A chunk and its index entry; `None`: it was never written.
 type LocatedChunk = (Option<Entry>, WantedChunk);
-
-/// A portion of chunks, and the fetch of their bytes if they lie in a store.
-type BegunPortion<'l> = (&'l [LocatedChunk], Option<(StoredRanges, Gathering)>);
 
 /// A request, and its box in stored order.
 struct BoxReading<'a> {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::RequestId;
 
-use super::{Chunk, ChunkRequest, ChunkStore, DecodeExtent};
+use super::{Chunk, ChunkRequest, ChunkStore, WHOLE};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::stored_chunk::FetchedChunk;
@@ -53,30 +53,34 @@ impl ChunkStore {
         }
     }
 
-    /// How far to decode a chunk. If a shorter prefix of it is in the cache, `begun` is when that
-    /// was decoded.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> DecodeExtent {
+    /// How many voxels of a chunk to decode, counted from its first one. If a shorter prefix of it
+    /// is in the cache, `begun` is when that was decoded.
+    pub(super) fn voxels_to_decode(
+        &self,
+        wanted: &ChunkRequest<'_>,
+        begun: Option<Instant>,
+    ) -> u64 {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
             || wanted.dataset.is_corrupt(&wanted.at)
         {
-            return DecodeExtent::Whole;
+            return WHOLE;
         }
         let is_interactive = verify == Verify::Idle && self.activity.paused_lately();
         // A tenth more than wanted: enough for the next slices until the chunk is finished.
-        let a_tenth_more = DecodeExtent::Prefix(wanted.voxels + wanted.voxels / 10);
+        let a_tenth_more = wanted.voxels + wanted.voxels / 10;
         match begun {
             None if is_interactive => a_tenth_more,
-            None if self.follows_a_whole_one(wanted) => DecodeExtent::Whole,
-            None => DecodeExtent::Prefix(wanted.voxels),
+            None if self.follows_a_whole_one(wanted) => WHOLE,
+            None => wanted.voxels,
             Some(begun) if is_interactive && self.activity.last_pause() > begun => a_tenth_more,
             // The next slice came without a pause. A short prefix delays it least; doubling limits
             // the number of voxels that are decoded again.
             Some(_) if is_interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
-                DecodeExtent::Prefix(2 * wanted.voxels)
+                2 * wanted.voxels
             }
-            Some(_) => DecodeExtent::Whole,
+            Some(_) => WHOLE,
         }
     }
 
@@ -106,21 +110,17 @@ impl ChunkStore {
             .is_some_and(|chunk| chunk.is_whole && !chunk.is_constant)
     }
 
-    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels,
-    /// decodes only the wanted ones.
+    /// Decodes the first `voxels` voxels of a chunk, at least as many as wanted. If its stream
+    /// breaks off after the wanted ones, decodes only these.
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
         stored: &FetchedChunk<'_>,
-        extent: DecodeExtent,
+        voxels: u64,
     ) -> Result<Chunk, ReadError> {
         let dataset = wanted.dataset;
         let decode =
             |voxels| dataset.decode(&wanted.at, stored, voxels, wanted.voxel, self.meter(wanted));
-        let voxels = match extent {
-            DecodeExtent::Whole => u64::MAX,
-            DecodeExtent::Prefix(voxels) => voxels,
-        };
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
             Err(error) => {
@@ -130,11 +130,11 @@ impl ChunkStore {
                 if !may_show_prefix || !has_more {
                     return Err(error);
                 }
-                if extent == DecodeExtent::Whole {
+                if voxels == WHOLE {
                     warn_of(&error, wanted.request());
                 }
                 let chunk = decode(wanted.voxels)?;
-                if extent == DecodeExtent::Whole {
+                if voxels == WHOLE {
                     chunk.settle();
                 }
                 chunk
@@ -212,7 +212,7 @@ impl UnfinishedChunk {
         } = self;
         // The file may have been closed.
         let dataset = dataset.upgrade().ok_or(Abandoned)?;
-        let wanted = ChunkRequest::new(&dataset, *at, u64::MAX, *voxel);
+        let wanted = ChunkRequest::new(&dataset, *at, WHOLE, *voxel);
         let key = wanted.key();
         let prefix = store.cache.peek(&key);
         if prefix.as_ref().is_some_and(|chunk| chunk.is_settled()) {
@@ -221,7 +221,7 @@ impl UnfinishedChunk {
         let meter = store.meter(&wanted);
         let whole = dataset.entry(at).and_then(|entry| {
             let stored = dataset.fetch(at, entry, meter)?;
-            dataset.decode(at, &stored, u64::MAX, *voxel, meter)
+            dataset.decode(at, &stored, WHOLE, *voxel, meter)
         });
         match whole {
             Ok(chunk) => {
