@@ -1,4 +1,4 @@
-//! Volumes in HDF5 files: the only place that names the `hdf5` crate.
+//! Volumes in HDF5 files. In this crate, only this module and those below it name the `hdf5` crate.
 //!
 //! The library opens files, follows hard links, reads types and layouts, and lists the addresses of
 //! chunks. Chunks are then read and decoded by voltile's own threads, outside the library's global
@@ -104,6 +104,11 @@ impl Opener {
         }
     }
 
+    /// Opens a file, or finds it open; its location has no symbolic links.
+    fn open_resolved(&self, location: Location) -> Result<Arc<StoredFile>, OpenError> {
+        self.files.open_resolved(location, self.growing)
+    }
+
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
@@ -140,7 +145,9 @@ pub struct KeptDatasets(Arc<Mutex<Option<DatasetsByPath>>>);
 
 impl Drop for KeptDatasets {
     fn drop(&mut self) {
-        let _closed_without_the_lock = self.0.lock().take();
+        let datasets = self.0.lock().take();
+        // Not under the lock: this may close files.
+        drop(datasets);
     }
 }
 
@@ -316,16 +323,8 @@ impl OpenFile {
     }
 
     fn follower(&self) -> Follower<'_> {
-        let Opener {
-            files,
-            policy,
-            growing,
-            ..
-        } = &self.opener;
         Follower {
-            files,
-            policy: *policy,
-            growing: *growing,
+            opener: &self.opener,
             logs_refusals: true,
         }
     }

@@ -100,11 +100,11 @@ impl OpenError {
         }
     }
 
-    pub(super) fn object(file: &Location, object: &str, problem: String) -> Self {
+    pub(super) fn object(file: &Location, object: &str, problem: impl Into<String>) -> Self {
         OpenError::Object {
             file: file.clone(),
             object: object.to_owned(),
-            problem,
+            problem: problem.into(),
         }
     }
 }

@@ -19,13 +19,13 @@ use hdf5::plist::DatasetCreate;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Group};
 
-use super::OpenError;
 use super::bytes::is_regular;
-use super::file::{Files, StoredFile};
+use super::file::StoredFile;
 use super::grid::Stripes;
 use super::identity::FileIdentity;
 use super::library::{self, Link, VirtualSource};
 use super::raw_file::RawFile;
+use super::{OpenError, Opener};
 use crate::store::address::Address;
 use crate::store::{Location, StoreError};
 
@@ -73,22 +73,12 @@ const UNREADABLE_WHILE_WRITTEN: &str = ". While a file is being written in SWMR 
     first voxels were written after that began (HDF5 issue 5251): store it in chunks, write it before, or wait until the writer has \
     closed the file";
 
-/// Which files an external link may lead to.
-enum ExternalLinks<'a> {
-    /// To files that the policy allows.
-    Allowed,
-    /// To files that the policy allows and that pass an audit, because the library will follow the
-    /// link by itself.
-    Audited(&'a mut Audit),
-}
-
-/// Resolves paths under one policy.
+/// Resolves paths under the policy of an opener.
+///
+/// Some of its functions take an [`Audit`]: it notes the files to which external links lead, if the
+/// library will follow the links by itself.
 pub(super) struct Follower<'a> {
-    pub files: &'a Files,
-    pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open; `None`: only files that are marked
-    /// as being written.
-    pub growing: Option<bool>,
+    pub opener: &'a Opener,
     /// Whether references that the policy forbids are logged: a layout that only looks for an
     /// object treats any error as absence.
     pub logs_refusals: bool,
@@ -152,7 +142,7 @@ impl Audit {
             let is_found = handles.and_then(|handles| library::finds(&handles.file, path));
             if !matches!(is_found, Ok(true)) {
                 let problem = "it is a source of a virtual dataset, and the library cannot follow the links to it";
-                return Err(OpenError::object(&file.location, path, problem.to_owned()));
+                return Err(OpenError::object(&file.location, path, problem));
             }
         }
         Ok(Audited {
@@ -171,7 +161,7 @@ impl Follower<'_> {
         file: &Arc<StoredFile>,
         path: &str,
     ) -> Result<(FoundObject<Dataset>, Audited), OpenError> {
-        let found = self.unaudited_dataset(file, path, ExternalLinks::Allowed)?;
+        let found = self.unaudited_dataset(file, path, None)?;
         let mut audit = Audit::default();
         audit.files.extend(found.passed.iter().cloned());
         let (raw, _) = self.audit(&found, &mut audit, 0)?;
@@ -180,7 +170,7 @@ impl Follower<'_> {
 
     /// The group or dataset at `path`. The dataset is not audited and must not be read.
     pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<FoundObject<Node>, OpenError> {
-        self.follow(file, path, ExternalLinks::Allowed)
+        self.follow(file, path, None)
     }
 
     /// The end of the link `name` in a group; `path` is its path, for errors.
@@ -191,13 +181,7 @@ impl Follower<'_> {
         path: &str,
         name: String,
     ) -> Result<PathEnd, OpenError> {
-        self.walk_from(
-            file,
-            group,
-            path,
-            VecDeque::from([name]),
-            ExternalLinks::Allowed,
-        )
+        self.walk_from(file, group, path, VecDeque::from([name]), None)
     }
 
     /// The files that the link at `path` could lead to, in their current state, whether or not they
@@ -227,26 +211,25 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        external: ExternalLinks<'_>,
+        audit: Option<&mut Audit>,
     ) -> Result<FoundObject<Dataset>, OpenError> {
-        let found = self.follow(file, path, external)?;
+        let found = self.follow(file, path, audit)?;
         match found.object {
             Node::Dataset(object) => Ok(FoundObject {
                 file: found.file,
                 object,
                 passed: found.passed,
             }),
-            Node::Group(_) => Err(OpenError::object(
-                &found.file.location,
-                path,
-                "it is a group; a dataset is expected".to_owned(),
-            )),
+            Node::Group(_) => {
+                let problem = "it is a group; a dataset is expected";
+                Err(OpenError::object(&found.file.location, path, problem))
+            }
         }
     }
 
     /// The file that contains the object at `path`, without opening the object.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
-        self.walk(file, path, ExternalLinks::Allowed)
+        self.walk(file, path, None)
             .map(|end| end.file.identity().clone())
     }
 
@@ -254,44 +237,23 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        external: ExternalLinks<'_>,
+        audit: Option<&mut Audit>,
     ) -> Result<FoundObject<Node>, OpenError> {
         let PathEnd {
             file,
             group,
             name,
             passed,
-        } = self.walk(file, path, external)?;
-        let Some(name) = name else {
-            return Ok(FoundObject {
-                file,
-                object: Node::Group(group),
-                passed,
-            });
+        } = self.walk(file, path, audit)?;
+        let object = match name {
+            Some(name) => open_object(&file, &group, path, &name)?,
+            None => Node::Group(group),
         };
-        let is_dataset = is_dataset(&group, &name);
-        let opened = if is_dataset {
-            library::open_dataset(&group, &name).map(Node::Dataset)
-        } else {
-            library::open_group(&group, &name).map(Node::Group)
-        };
-        match opened {
-            Ok(object) => Ok(FoundObject {
-                file,
-                object,
-                passed,
-            }),
-            Err(e) => {
-                let kind = if is_dataset { "dataset" } else { "group" };
-                let hint = if file.bytes.is_growing() {
-                    UNREADABLE_WHILE_WRITTEN
-                } else {
-                    ""
-                };
-                let problem = format!("it cannot be opened as a {kind} ({e}){hint}");
-                Err(OpenError::object(&file.location, path, problem))
-            }
-        }
+        Ok(FoundObject {
+            file,
+            object,
+            passed,
+        })
     }
 
     /// Follows a path up to its last hard link.
@@ -299,15 +261,10 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        external: ExternalLinks<'_>,
+        audit: Option<&mut Audit>,
     ) -> Result<PathEnd, OpenError> {
-        self.walk_from(
-            file,
-            root(file)?,
-            path,
-            components(path).collect(),
-            external,
-        )
+        let ahead = components(path).collect();
+        self.walk_from(file, root(file)?, path, ahead, audit)
     }
 
     /// Follows the names in `ahead`, beginning at a group; `path` is for errors.
@@ -317,7 +274,7 @@ impl Follower<'_> {
         group: Group,
         path: &str,
         mut ahead: VecDeque<String>,
-        mut external: ExternalLinks<'_>,
+        mut audit: Option<&mut Audit>,
     ) -> Result<PathEnd, OpenError> {
         let mut end = PathEnd {
             file: Arc::clone(file),
@@ -348,17 +305,14 @@ impl Follower<'_> {
                     file: other,
                     path: target,
                 } => {
-                    self.enter_file(&mut end, path, &other, &mut external)?;
+                    self.enter_file(&mut end, path, &other, audit.as_deref_mut())?;
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
             }
             if links > MAX_LINKS {
-                return Err(OpenError::object(
-                    &end.file.location,
-                    path,
-                    "too many links on its path; is there a loop?".to_owned(),
-                ));
+                let problem = "too many links on its path; is there a loop?";
+                return Err(OpenError::object(&end.file.location, path, problem));
             }
         }
         Ok(end)
@@ -370,16 +324,16 @@ impl Follower<'_> {
         end: &mut PathEnd,
         path: &str,
         other: &str,
-        external: &mut ExternalLinks<'_>,
+        audit: Option<&mut Audit>,
     ) -> Result<(), OpenError> {
         end.passed.push(end.file.identity().clone());
-        end.file = match external {
-            ExternalLinks::Allowed => {
+        end.file = match audit {
+            None => {
                 let (next, alias) = self.external_file(&end.file, path, other)?;
                 end.passed.extend(alias);
                 next
             }
-            ExternalLinks::Audited(audit) => {
+            Some(audit) => {
                 let next = self.part_file(&end.file, other, audit)?;
                 next.ok_or_else(|| OpenError::missing(&end.file.location, path, other))?
             }
@@ -404,9 +358,7 @@ impl Follower<'_> {
         let target = target.ok_or_else(missing)?;
         let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
         let alias = (target != resolved).then(|| FileIdentity::of_unresolved(&target));
-        let file = self
-            .files
-            .open_resolved(Location::Path(resolved), self.growing)?;
+        let file = self.opener.open_resolved(Location::Path(resolved))?;
         Ok((file, alias))
     }
 
@@ -426,12 +378,11 @@ impl Follower<'_> {
         if !target.is_beside(address) {
             self.ensure_anywhere(from, name)?;
         }
-        if let Err(StoreError::Missing) = self.files.store().open(&target) {
+        if let Err(StoreError::Missing) = self.opener.files.store().open(&target) {
             return Err(missing());
         }
         // Opening it reports all other errors: the object may exist.
-        self.files
-            .open_resolved(Location::Object(target), self.growing)
+        self.opener.open_resolved(Location::Object(target))
     }
 
     /// Checks and collects, recursively, all files that reading the dataset would open; returns its
@@ -484,7 +435,7 @@ impl Follower<'_> {
             let is_missing = match self.audit_mapping(found, &source, audit, depth) {
                 Ok(is_missing) => is_missing,
                 // Reading the source reports the error.
-                Err(_) if self.policy == LinkPolicy::Anywhere => false,
+                Err(_) if self.opener.policy == LinkPolicy::Anywhere => false,
                 Err(error) => return Err(error),
             };
             are_all_missing &= is_missing;
@@ -513,12 +464,15 @@ impl Follower<'_> {
                         raw.name
                     )));
                 }
-                Some(resolved) => self.files.identity(&resolved, self.growing).map_err(|e| {
-                    wrong(format!(
-                        "its raw file {:?} cannot be inspected: {e}",
-                        raw.name
-                    ))
-                })?,
+                Some(resolved) => {
+                    let Opener { files, growing, .. } = self.opener;
+                    files.identity(&resolved, *growing).map_err(|e| {
+                        wrong(format!(
+                            "its raw file {:?} cannot be inspected: {e}",
+                            raw.name
+                        ))
+                    })?
+                }
                 None => FileIdentity::missing(&target),
             };
             let alias = (target != identity.path()).then(|| FileIdentity::of_unresolved(&target));
@@ -582,14 +536,10 @@ impl Follower<'_> {
         audit.seen.insert(key.clone(), None);
         if audit.seen.len() > MAX_PARTS {
             let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
-            return Err(OpenError::object(
-                &found.file.location,
-                &path_of(&found.object),
-                problem,
-            ));
+            let name = path_of(&found.object);
+            return Err(OpenError::object(&found.file.location, &name, problem));
         }
-        let missing = match self.unaudited_dataset(&source, dataset, ExternalLinks::Audited(audit))
-        {
+        let missing = match self.unaudited_dataset(&source, dataset, Some(audit)) {
             Ok(part) => {
                 let name = source
                     .location
@@ -651,9 +601,7 @@ impl Follower<'_> {
                 .or_default();
             folders.extend(target.parent().map(Path::to_owned));
         }
-        let opened = self
-            .files
-            .open_resolved(Location::Path(resolved.clone()), self.growing);
+        let opened = self.opener.open_resolved(Location::Path(resolved.clone()));
         // A file that cannot be opened is admitted nevertheless, so that reading it is an error and
         // not the fill value.
         let identity = match &opened {
@@ -694,7 +642,7 @@ impl Follower<'_> {
 
     /// Fails if links must not leave the folder of their file.
     fn ensure_anywhere(&self, from: &StoredFile, name: &str) -> Result<(), OpenError> {
-        if self.policy == LinkPolicy::Anywhere {
+        if self.opener.policy == LinkPolicy::Anywhere {
             return Ok(());
         }
         let why = "which is not below its own folder";
@@ -710,7 +658,8 @@ impl Follower<'_> {
     }
 }
 
-fn root(file: &StoredFile) -> Result<Group, OpenError> {
+/// The root group of a file.
+pub(super) fn root(file: &StoredFile) -> Result<Group, OpenError> {
     file.handles
         .root()
         .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))
@@ -721,8 +670,29 @@ fn path_of(dataset: &Dataset) -> String {
     library::path_of(dataset).unwrap_or_default()
 }
 
-fn is_dataset(group: &Group, name: &str) -> bool {
-    library::object_info(group, name).is_ok_and(|info| info.is_dataset)
+/// Opens the object of the hard link `name` in a group; `path` is for errors.
+fn open_object(
+    file: &StoredFile,
+    group: &Group,
+    path: &str,
+    name: &str,
+) -> Result<Node, OpenError> {
+    let is_dataset = library::object_info(group, name).is_ok_and(|info| info.is_dataset);
+    let opened = if is_dataset {
+        library::open_dataset(group, name).map(Node::Dataset)
+    } else {
+        library::open_group(group, name).map(Node::Group)
+    };
+    opened.map_err(|e| {
+        let kind = if is_dataset { "dataset" } else { "group" };
+        let hint = if file.bytes.is_growing() {
+            UNREADABLE_WHILE_WRITTEN
+        } else {
+            ""
+        };
+        let problem = format!("it cannot be opened as a {kind} ({e}){hint}");
+        OpenError::object(&file.location, path, problem)
+    })
 }
 
 /// The names on a path. Empty ones and `.` are left out.

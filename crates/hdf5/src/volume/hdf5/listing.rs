@@ -14,7 +14,7 @@ use hdf5::Group;
 use super::OpenError;
 use super::file::StoredFile;
 use super::library::{self, Link, LinkKind};
-use super::links::{Follower, PathEnd};
+use super::links::{Follower, PathEnd, root};
 use crate::store::Location;
 
 /// The maximum number of objects visited.
@@ -67,17 +67,13 @@ impl UnfollowedLink {
 
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
-    let root = file
-        .handles
-        .root()
-        .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))?;
     let mut walk = ListingWalk::new(follower, file);
     let place = ListedPlace {
         path: String::new(),
         file: Arc::clone(file),
         depth: 0,
     };
-    walk.enter(place, root)?;
+    walk.enter(place, root(file)?)?;
     walk.run();
     Ok(walk.finish())
 }
@@ -293,11 +289,8 @@ impl<'a> ListingWalk<'a> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
             let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");
-            return Err(OpenError::object(
-                &place.file.location,
-                &place.path,
-                problem,
-            ));
+            let location = &place.file.location;
+            return Err(OpenError::object(location, &place.path, problem));
         }
         let ListedPlace { path, file, depth } = place;
         let end = self
