@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdf5::types::{
     FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode,
 };
-use hdf5::{Attribute, Container, Location};
+use hdf5::{Attribute, Container, H5Type, Location};
 use voltile_base::paint::Number;
 
 use super::links::Node;
@@ -167,19 +167,38 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
     if held.size() > MAX_VALUES {
         return None;
     }
+    // The length of strings of fixed length is a compile-time parameter, so they are read into the
+    // next larger type. Long ones take much memory.
+    let size = held.size();
     match held.dtype().ok()?.to_descriptor().ok()? {
-        TypeDescriptor::VarLenUnicode => Some(each(
-            &held.read_raw::<VarLenUnicode>().ok()?,
-            VarLenUnicode::as_bytes,
-        )),
-        TypeDescriptor::VarLenAscii => Some(each(
-            &held.read_raw::<VarLenAscii>().ok()?,
-            VarLenAscii::as_bytes,
-        )),
-        TypeDescriptor::FixedAscii(length) => fixed_ascii(held, length),
-        TypeDescriptor::FixedUnicode(length) => fixed_unicode(held, length),
+        TypeDescriptor::VarLenUnicode => texts_of::<VarLenUnicode>(held),
+        TypeDescriptor::VarLenAscii => texts_of::<VarLenAscii>(held),
+        TypeDescriptor::FixedAscii(1) => texts_of::<FixedAscii<1>>(held),
+        TypeDescriptor::FixedAscii(2..=64) => texts_of::<FixedAscii<64>>(held),
+        TypeDescriptor::FixedAscii(65..=4096) if size <= 256 => texts_of::<FixedAscii<4096>>(held),
+        TypeDescriptor::FixedAscii(4097..=65536) if size == 1 => {
+            texts_of::<FixedAscii<65536>>(held)
+        }
+        TypeDescriptor::FixedUnicode(1) => texts_of::<FixedUnicode<1>>(held),
+        TypeDescriptor::FixedUnicode(2..=64) => texts_of::<FixedUnicode<64>>(held),
+        TypeDescriptor::FixedUnicode(65..=4096) if size <= 256 => {
+            texts_of::<FixedUnicode<4096>>(held)
+        }
+        TypeDescriptor::FixedUnicode(4097..=65536) if size == 1 => {
+            texts_of::<FixedUnicode<65536>>(held)
+        }
         _ => None,
     }
+}
+
+/// Reads strings, each of which ends at the first zero byte.
+fn texts_of<T: H5Type + AsRef<[u8]>>(held: &Container) -> Option<Vec<String>> {
+    let mut texts = Vec::new();
+    for part in held.read_raw::<T>().ok()? {
+        let text = part.as_ref().split(|byte| *byte == 0).next();
+        texts.push(legible(text.unwrap_or_default()));
+    }
+    Some(texts)
 }
 
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or
@@ -206,16 +225,6 @@ fn numbers_up_to(most: usize, held: &Container) -> Option<Vec<f64>> {
     }
 }
 
-/// Converts each string, which ends at the first zero byte.
-fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
-    let mut texts = Vec::with_capacity(parts.len());
-    for part in parts {
-        let text = bytes(part).split(|byte| *byte == 0).next();
-        texts.push(legible(text.unwrap_or_default()));
-    }
-    texts
-}
-
 /// The bytes from 0x80 to 0x9f in Windows-1252; other bytes are the characters of these numbers.
 const WINDOWS: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
@@ -233,26 +242,3 @@ pub(super) fn legible(bytes: &[u8]) -> String {
     });
     latin.collect()
 }
-
-/// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the
-/// next larger type.
-macro_rules! fixed {
-    ($name:ident, $type:ident) => {
-        fn $name(held: &Container, length: usize) -> Option<Vec<String>> {
-            match length {
-                1 => Some(each(&held.read_raw::<$type<1>>().ok()?, $type::as_bytes)),
-                2..=64 => Some(each(&held.read_raw::<$type<64>>().ok()?, $type::as_bytes)),
-                65..=4096 if held.size() <= 256 => {
-                    Some(each(&held.read_raw::<$type<4096>>().ok()?, $type::as_bytes))
-                }
-                4097..=65536 if held.size() == 1 => Some(each(
-                    &held.read_raw::<$type<65536>>().ok()?,
-                    $type::as_bytes,
-                )),
-                _ => None,
-            }
-        }
-    };
-}
-fixed!(fixed_ascii, FixedAscii);
-fixed!(fixed_unicode, FixedUnicode);
