@@ -52,7 +52,12 @@ impl Pieces {
         let address = self
             .address
             .saturating_add(first.saturating_mul(self.voxel));
-        Entry::unfiltered(self.grid.number(at), address, length)
+        Entry {
+            number: self.grid.number(at),
+            address,
+            length,
+            mask: 0,
+        }
     }
 }
 

@@ -19,16 +19,6 @@ pub(in super::super) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a chunk whose stored bytes are its voxels.
-    pub fn unfiltered(number: u64, address: u64, length: u32) -> Self {
-        Self {
-            number,
-            address,
-            length,
-            mask: 0,
-        }
-    }
-
     /// The byte offset just after the chunk; saturates.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(u64::from(self.length))

@@ -4,6 +4,7 @@
 //! compared again. It does not tell the address of the tree.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::entry::IndexError;
 use super::metadata::{Fields, IndexBlock, Metadata, shown, unexpected};
@@ -41,13 +42,6 @@ enum HeaderVersion {
     },
 }
 
-/// A piece of a header that holds messages.
-struct HeaderPiece {
-    /// The byte of the file that it begins at.
-    position: u64,
-    length: u64,
-}
-
 /// The tree of the dataset of `rank` axes whose object header has this address; `None` if its
 /// chunks are indexed in another way, or it is not chunked.
 pub(super) fn tree(
@@ -82,6 +76,7 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
     if whole > first.bytes.len() as u64 {
         first = only(metadata.blocks(&[position], whole)?)?;
     }
+    // The further blocks of the header that messages refer to, as ranges of the file.
     let mut pieces = Vec::new();
     let messages = metadata
         .fields(&first, start as usize)
@@ -92,21 +87,17 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
     let mut seen = HashSet::new();
     while !pieces.is_empty() {
         for piece in &pieces {
-            spend(&mut left, piece.length, piece.position)?;
-            if !seen.insert(piece.position) {
+            spend(&mut left, piece.end - piece.start, piece.start)?;
+            if !seen.insert(piece.start) {
                 let again = "a block that the object header has already referred to";
                 return Err(unexpected(
-                    piece.position,
+                    piece.start,
                     &again,
                     "the next block of an object header",
                 ));
             }
         }
-        let wanted: Vec<(u64, u64)> = std::mem::take(&mut pieces)
-            .iter()
-            .map(|piece| (piece.position, piece.length))
-            .collect();
-        for block in metadata.blocks_of(&wanted)? {
+        for block in metadata.blocks_in(std::mem::take(&mut pieces))? {
             let messages = continued(metadata.fields(&block, 0), version)?;
             if let Some(layout) = layout(messages, version, metadata, &mut pieces)? {
                 return Ok(layout.0);
@@ -211,7 +202,7 @@ fn layout(
     mut fields: Fields<'_>,
     version: HeaderVersion,
     metadata: &Metadata<'_>,
-    pieces: &mut Vec<HeaderPiece>,
+    pieces: &mut Vec<Range<u64>>,
 ) -> Result<Option<LayoutMessage>, IndexError> {
     let prefix = match version {
         HeaderVersion::One => 8,
@@ -243,10 +234,8 @@ fn layout(
                         "the address of a block",
                     ));
                 };
-                pieces.push(HeaderPiece {
-                    position: metadata.position(address),
-                    length: body.length()?,
-                });
+                let start = metadata.position(address);
+                pieces.push(start..start.saturating_add(body.length()?));
             }
             _ => {}
         }

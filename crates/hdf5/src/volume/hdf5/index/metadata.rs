@@ -35,23 +35,20 @@ impl Metadata<'_> {
 
     /// Reads up to `most` bytes from each position, all in one call; less at the end of the file.
     pub fn blocks(&self, positions: &[u64], most: u64) -> Result<Vec<IndexBlock>, IndexError> {
-        let wanted: Vec<(u64, u64)> = positions.iter().map(|position| (*position, most)).collect();
-        self.blocks_of(&wanted)
+        let ranges = positions.iter().map(|at| *at..at.saturating_add(most));
+        self.blocks_in(ranges.collect())
     }
 
-    /// Reads the given number of bytes from each position, all in one call; less at the end of the
-    /// file.
-    pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<IndexBlock>, IndexError> {
-        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
-        for (position, most) in wanted {
-            let end = position.saturating_add(*most).min(self.length);
-            if *position >= end {
+    /// Reads these ranges, all in one call; less at the end of the file.
+    pub fn blocks_in(&self, mut ranges: Vec<Range<u64>>) -> Result<Vec<IndexBlock>, IndexError> {
+        for range in &mut ranges {
+            range.end = range.end.min(self.length);
+            if range.is_empty() {
                 return Err(IndexError::Wrong(format!(
-                    "its metadata refers to byte {position}, but the file ends at byte {}",
-                    self.length
+                    "its metadata refers to byte {}, but the file ends at byte {}",
+                    range.start, self.length
                 )));
             }
-            ranges.push(*position..end);
         }
         let read = (self.read_many)(&ranges)?;
         let blocks = ranges.iter().zip(read).map(|(range, bytes)| IndexBlock {
