@@ -114,7 +114,7 @@ pub struct StoredDataset {
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     /// The numbers of the chunks whose checksums are wrong.
-    corrupt: OnceLock<Mutex<HashSet<u64>>>,
+    corrupt: Mutex<HashSet<u64>>,
     fill: OnceLock<Samples>,
     /// The fill value that it declares, as one voxel of its stored type in native byte order; zero
     /// if it declares none, `None` if it cannot be read.
@@ -284,7 +284,7 @@ impl StoredDataset {
             pieces,
             raw: audited.raw,
             index,
-            corrupt: OnceLock::new(),
+            corrupt: Mutex::default(),
             fill: OnceLock::new(),
             declared_fill,
             object,
@@ -456,16 +456,12 @@ impl StoredDataset {
 
     /// Whether the checksum of a chunk is known to be wrong.
     pub(super) fn is_corrupt(&self, at: &Position) -> bool {
-        let numbers = self.corrupt.get();
-        numbers.is_some_and(|numbers| numbers.lock().contains(&self.grid.number(at)))
+        self.corrupt.lock().contains(&self.grid.number(at))
     }
 
     /// Notes that the checksum of a chunk is wrong; false if that is known.
     pub(super) fn note_corrupt(&self, at: &Position) -> bool {
-        self.corrupt
-            .get_or_init(Mutex::default)
-            .lock()
-            .insert(self.grid.number(at))
+        self.corrupt.lock().insert(self.grid.number(at))
     }
 
     /// Fails if its growing file was written anew while voxels were read; the chunk `at` is the

@@ -1,5 +1,6 @@
 //! Why files and datasets cannot be opened.
 
+use super::grid::product;
 use crate::store::Location;
 
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.
@@ -81,14 +82,11 @@ impl OpenError {
         what: String,
         may_be_pictures: bool,
     ) -> Self {
-        let elements = shape
-            .iter()
-            .fold(1, |product: u64, extent| product.saturating_mul(*extent));
         OpenError::NotAVolume {
             file: file.clone(),
             object: object.to_owned(),
             what,
-            elements,
+            elements: product(shape),
             may_be_pictures,
         }
     }

@@ -19,6 +19,13 @@ pub(super) fn padded<T: Copy>(given: &[T], before: T) -> [T; RANK] {
     all
 }
 
+/// The product of extents; saturates.
+pub(super) fn product(extents: &[u64]) -> u64 {
+    extents
+        .iter()
+        .fold(1, |product: u64, extent| product.saturating_mul(*extent))
+}
+
 /// The index of a position in a dense array of this shape; saturates.
 pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
     shape.iter().zip(position).fold(0, |index, (extent, at)| {
@@ -165,9 +172,7 @@ impl Grid {
 
     /// The number of voxels in a whole chunk; saturates.
     pub fn voxels(&self) -> u64 {
-        self.chunk
-            .iter()
-            .fold(1, |product, extent| product.saturating_mul(*extent))
+        product(&self.chunk)
     }
 
     /// The number of chunks along each axis.
@@ -177,9 +182,7 @@ impl Grid {
 
     /// The total number of chunks; saturates.
     pub fn chunks(&self) -> u64 {
-        self.counts()
-            .iter()
-            .fold(1, |product, count| product.saturating_mul(*count))
+        product(&self.counts())
     }
 
     /// The number of a chunk, counted in stored order.

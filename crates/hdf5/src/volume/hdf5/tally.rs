@@ -9,7 +9,7 @@ use std::slice;
 
 use super::dataset::{Storage, StoredDataset};
 use super::filters;
-use super::grid::RANK;
+use super::grid::{RANK, product};
 use crate::volume::{ReadCost, ReadError, Tally};
 
 /// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to
@@ -116,12 +116,6 @@ impl StoredDataset {
             Storage::Virtual => None,
         }
     }
-}
-
-fn product(extents: &[u64]) -> u64 {
-    extents
-        .iter()
-        .fold(1, |product, n| product.saturating_mul(*n))
 }
 
 /// The number of chunks that ascending runs intersect along an axis, each counted once.
