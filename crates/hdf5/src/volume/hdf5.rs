@@ -282,7 +282,7 @@ impl OpenFile {
     /// The attributes of the object at `path`, and the names of the hard links in it if it is a
     /// group; `None`, without a message in the log, if there is no object or it cannot be opened.
     pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
-        stalls::ensure_answer([&**self.file.bytes.path()]).ok()?;
+        stalls::ensure_answer([&*self.file.bytes.path]).ok()?;
         library_lock::ensure_available().ok()?;
         let found = self.quiet_follower().node(&self.file, path).ok()?.object;
         let members = if let Node::Group(group) = &found {

@@ -19,8 +19,9 @@ use super::identity::FileIdentity;
 /// The allow-list of one file.
 #[derive(Debug)]
 pub(super) struct Admission {
-    number: u64,
-    own: Arc<FileBytes>,
+    pub number: u64,
+    /// The file itself.
+    pub own: Arc<FileBytes>,
     others: Mutex<HashMap<PathBuf, FileIdentity>>,
     failures: AtomicU64,
 }
@@ -50,14 +51,6 @@ impl Admission {
         KNOWN.lock().get(&number)?.upgrade()
     }
 
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub fn own(&self) -> &Arc<FileBytes> {
-        &self.own
-    }
-
     /// Admits a file under `name`, the path with which the library will open it.
     pub fn admit(&self, name: PathBuf, identity: FileIdentity) {
         self.others.lock().insert(name, identity);
@@ -66,7 +59,7 @@ impl Admission {
     /// Opens a file by the name that the library uses; fails if it was not admitted or has changed
     /// since.
     pub fn open(&self, name: &Path) -> io::Result<Arc<FileBytes>> {
-        if name == self.own.identity().path() {
+        if name == &*self.own.path {
             return Ok(Arc::clone(&self.own));
         }
         let identity = self.others.lock().get(name).cloned();
@@ -112,7 +105,7 @@ mod tests {
         fs::remove_file(path("part")).unwrap();
         std::os::unix::fs::symlink(path("other"), path("part")).unwrap();
         assert!(admission.open(&path("part")).is_err());
-        let number = admission.number();
+        let number = admission.number;
         assert!(Admission::numbered(number).is_some());
         drop(admission);
         assert!(Admission::numbered(number).is_none());

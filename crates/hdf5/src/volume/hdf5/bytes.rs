@@ -28,7 +28,7 @@ pub(super) use self::loan::Borrowed;
 use self::mapping_slot::MappingSlot;
 pub(super) use self::read_buffer::Fetched;
 use super::beginning;
-use super::identity::{ContentId, FileIdentity};
+use super::identity::FileIdentity;
 use super::library_lock;
 use crate::store::{Object, StoreError};
 use crate::volume::ReadError;
@@ -48,8 +48,9 @@ const PIECE: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct FileBytes {
     source: ByteSource,
-    path: Arc<Path>,
-    identity: FileIdentity,
+    /// The path of the file, or the public address of the object.
+    pub path: Arc<Path>,
+    pub identity: FileIdentity,
     /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or
     /// found to be written anew.
     greatest_length: AtomicU64,
@@ -162,23 +163,6 @@ impl FileBytes {
             .ok_or_else(changed_error)
     }
 
-    /// This file with a digest of its contents in its identity.
-    pub fn containing(self, content: ContentId) -> Self {
-        Self {
-            identity: self.identity.containing(content),
-            ..self
-        }
-    }
-
-    /// This file; `before` is an earlier state of it since which it has only grown, if one is
-    /// known.
-    pub fn continuing(self, before: Option<&FileIdentity>) -> Self {
-        Self {
-            identity: self.identity.continuing(before),
-            ..self
-        }
-    }
-
     /// Notes that a growing file was written anew: from now on, it has changed.
     pub fn note_rewritten(&self) {
         self.greatest_length.store(u64::MAX, Ordering::SeqCst);
@@ -188,14 +172,6 @@ impl FileBytes {
     pub fn digest(&self, address: u64, length: u32) -> Option<Fingerprint> {
         let bytes = self.fetch(address, length as usize, "").ok()?;
         Some(Fingerprint::digest(blake3::hash(&bytes).as_bytes()))
-    }
-
-    pub fn path(&self) -> &Arc<Path> {
-        &self.path
-    }
-
-    pub fn identity(&self) -> &FileIdentity {
-        &self.identity
     }
 
     /// The current length of the file, whether or not it has changed.
@@ -548,8 +524,7 @@ mod tests {
             // It is noticed that it has changed, if it was not closed when it was opened.
             assert!(
                 opened.is_err()
-                    || opened
-                        .is_ok_and(|file| !(file.is_growing() && file.identity().is_current()))
+                    || opened.is_ok_and(|file| !(file.is_growing() && file.identity.is_current()))
             );
         }
     }
@@ -575,7 +550,7 @@ mod tests {
     #[test]
     fn the_librarys_lock_is_not_held_while_a_file_that_has_just_changed_is_waited_for() {
         let (_place, path, file) = opened(b"0123456789");
-        let identity = file.identity().clone();
+        let identity = file.identity.clone();
         // On a busy machine this thread may be slow, but not each time.
         let is_fast = (0..10).any(|_| {
             let now = SystemTime::now()
@@ -602,7 +577,7 @@ mod tests {
     #[test]
     fn another_file_of_the_same_name_is_not_the_one_that_was_meant() {
         let (place, path, file) = opened(b"0123456789");
-        let identity = file.identity().clone();
+        let identity = file.identity.clone();
         assert!(FileBytes::open_as(&identity, false).is_ok());
         fs::write(place.path().join("b"), b"abcdefghij").unwrap();
         fs::rename(place.path().join("b"), &path).unwrap();

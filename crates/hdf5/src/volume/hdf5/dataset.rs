@@ -360,7 +360,7 @@ impl StoredDataset {
     /// Begins work on its files; fails if one of them is stuck.
     pub(super) fn begin_work(&self) -> Result<BusyWith, Unresponsive> {
         stalls::ensure_answer(self.files.iter().map(FileIdentity::path))?;
-        Ok(stalls::working_on(self.file.bytes.path()))
+        Ok(stalls::working_on(&self.file.bytes.path))
     }
 
     /// The file and the dataset, for messages.

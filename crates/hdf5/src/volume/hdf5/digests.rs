@@ -67,8 +67,8 @@ impl Digests {
 
     /// Identifies the contents of an open file. Reads all of it, unless its digest is known.
     pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
-        let path = bytes.identity().path();
-        let state = recorded_state(bytes.identity());
+        let path = &*bytes.path;
+        let state = recorded_state(&bytes.identity);
         if let Some(known) = self.known_id(path, &state) {
             return Ok(known);
         }
@@ -78,7 +78,7 @@ impl Digests {
             return Ok(known);
         }
         let digest = self.find_or_compute(bytes, &state)?;
-        let id = ContentId::digest(&(digest.as_bytes(), bytes.identity().length()));
+        let id = ContentId::digest(&(digest.as_bytes(), bytes.identity.length()));
         self.known.lock().insert(path.to_owned(), (state, id));
         Ok(id)
     }
@@ -104,7 +104,7 @@ impl Digests {
 
     /// The digest from a record, or computed from the file and recorded.
     fn find_or_compute(&self, bytes: &FileBytes, state: &str) -> io::Result<blake3::Hash> {
-        let places = self.record_paths(bytes.identity().path());
+        let places = self.record_paths(&bytes.path);
         if let Some(digest) = places.iter().find_map(|place| recorded(place, state)) {
             return Ok(digest);
         }
@@ -114,7 +114,7 @@ impl Digests {
         else {
             tracing::warn!(
                 "the digest of {} can be kept neither beside it nor in cache.directory: it is computed at every start",
-                bytes.identity().path().display()
+                bytes.path.display()
             );
             return self.compute(bytes);
         };
@@ -124,7 +124,7 @@ impl Digests {
             return Ok(digest);
         }
         let digest = self.compute(bytes)?;
-        if let Err(error) = write_record(&mut record, digest, state, bytes.identity().path()) {
+        if let Err(error) = write_record(&mut record, digest, state, &bytes.path) {
             tracing::warn!("{} was not written: {error}", place.display());
         }
         Ok(digest)
@@ -132,8 +132,8 @@ impl Digests {
 
     /// Reads the whole file; fails if it changes meanwhile.
     fn compute(&self, bytes: &FileBytes) -> io::Result<blake3::Hash> {
-        let path = bytes.identity().path().display();
-        let length = bytes.identity().length();
+        let path = bytes.path.display();
+        let length = bytes.identity.length();
         let began = Instant::now();
         let mut logged = Instant::now();
         let mut hasher = blake3::Hasher::new();

@@ -46,15 +46,17 @@ impl StoredFile {
         before: Option<&Self>,
         files: &Files,
     ) -> Result<Self, OpenError> {
-        let bytes = files.identified(&location, growing);
-        let bytes = bytes.map_err(|e| OpenError::file(&location, e.to_string()))?;
+        let mut bytes = files
+            .identified(&location, growing)
+            .map_err(|e| OpenError::file(&location, e.to_string()))?;
         let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
         let landmarks = Mutex::new(
             before
                 .map(Self::first_and_last_landmark)
                 .unwrap_or_default(),
         );
-        let bytes = Arc::new(bytes.continuing(before.map(Self::identity)));
+        bytes.identity = bytes.identity.continuing(before.map(Self::identity));
+        let bytes = Arc::new(bytes);
         let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
         let handles =
@@ -73,8 +75,7 @@ impl StoredFile {
     /// last landmark are there. A file that was written anew may have chunks of the same lengths at
     /// the same addresses, but not the same data.
     pub(super) fn has_grown_to(&self, now: &FileBytes) -> bool {
-        if !now.identity().has_grown_from(self.identity())
-            || self.bytes.ensure_unchanged("").is_err()
+        if !now.identity.has_grown_from(self.identity()) || self.bytes.ensure_unchanged("").is_err()
         {
             return false;
         }
@@ -113,7 +114,7 @@ impl StoredFile {
 
     /// Identifies the file and its generation, as it was when it was opened.
     pub fn identity(&self) -> &FileIdentity {
-        self.bytes.identity()
+        &self.bytes.identity
     }
 
     /// The folder that contains a file in the file system; links must stay below it.
@@ -128,7 +129,7 @@ fn why_unreadable(bytes: &FileBytes, error: &hdf5::Error) -> String {
         return failure.to_string();
     }
     let read = |into: &mut [u8], at| bytes.read_at(into, at);
-    if let Some(reason) = beginning::why_foreign(&read, bytes.identity().length()) {
+    if let Some(reason) = beginning::why_foreign(&read, bytes.identity.length()) {
         return reason;
     }
     if beginning::is_open_elsewhere(&read) {
@@ -272,25 +273,25 @@ impl Files {
     /// Opens a file, and identifies its contents if keys are to be made from them. A growing file
     /// has no digest: all of it would be read again whenever it has grown.
     fn identified(&self, file: &Location, growing: Option<bool>) -> io::Result<FileBytes> {
-        let bytes = match file {
+        let mut bytes = match file {
             Location::Path(path) => FileBytes::open(path, growing)?,
             Location::Object(address) => {
                 FileBytes::of_object(self.store.open(address).map_err(io::Error::other)?)
             }
         };
-        match self.digests.as_ref().filter(|_| !bytes.is_growing()) {
-            // The identity of an object has its address, which is the same everywhere, and its
-            // version. The version alone is not enough: not every store's tags are unique.
-            Some(_) if bytes.is_remote() => {
-                let version = ContentId::digest(bytes.identity());
-                Ok(bytes.containing(version))
-            }
-            Some(digests) => {
-                let content = digests.identify(&bytes)?;
-                Ok(bytes.containing(content))
-            }
-            None => Ok(bytes),
+        if let Some(digests) = &self.digests
+            && !bytes.is_growing()
+        {
+            let content = if bytes.is_remote() {
+                // The identity of an object has its address, which is the same everywhere, and its
+                // version. The version alone is not enough: not every store's tags are unique.
+                ContentId::digest(&bytes.identity)
+            } else {
+                digests.identify(&bytes)?
+            };
+            bytes.identity = bytes.identity.containing(content);
         }
+        Ok(bytes)
     }
 
     /// The identity of a file that the library does not open, at a path without symbolic links.
@@ -303,7 +304,7 @@ impl Files {
             return FileIdentity::of_path(resolved);
         }
         self.identified(&resolved.into(), growing)
-            .map(|bytes| bytes.identity().clone())
+            .map(|bytes| bytes.identity)
     }
 
     /// The notice that the end of an open file is missing, if it is; `file` is its location without

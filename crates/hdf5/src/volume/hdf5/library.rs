@@ -57,7 +57,7 @@ const SWMR_ATTEMPTS: c_uint = 28;
 /// its end fail. Locks fail on network file systems and would block writers. A file that is being
 /// written in single-writer/multiple-reader mode (SWMR) can only be opened as an SWMR reader.
 pub(super) fn open_file(admission: &Admission) -> Result<File> {
-    let name = CString::new(admission.own().identity().path().as_os_str().as_bytes())
+    let name = CString::new(admission.own.path.as_os_str().as_bytes())
         .map_err(|_| "its name holds a zero byte")?;
     sync(|| {
         // SAFETY: the property list outlives the call to H5Fopen, and the name is zero-terminated.

@@ -121,9 +121,9 @@ impl StoredColumn {
         for start in (0..self.rows).step_by(self.block) {
             let wrong = |problem: String| format!("row {start}, column {:?}: {problem}", self.name);
             let count = (self.rows - start).min(self.block as u64);
-            let stuck = stalls::ensure_answer([&**self.file.bytes.path()]);
+            let stuck = stalls::ensure_answer([&*self.file.bytes.path]);
             stuck.map_err(|error| wrong(error.to_string()))?;
-            let _working = stalls::working_on(self.file.bytes.path());
+            let _working = stalls::working_on(&self.file.bytes.path);
             let cells = self
                 .cells(start, count)
                 .map_err(|error| wrong(format!("it cannot be read: {error}")))?;

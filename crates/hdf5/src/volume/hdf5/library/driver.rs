@@ -143,10 +143,9 @@ unsafe extern "C" {
 /// lock.
 pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
     let driver = driver()?;
-    let number = admission.number();
+    let number: *const u64 = &raw const admission.number;
     // SAFETY: the library copies `fapl_size` bytes, the size of the number.
-    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) })
-        .map(|_| ())
+    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, number.cast()) }).map(|_| ())
 }
 
 /// The driver's identifier; registered on first use and never unregistered.
@@ -270,7 +269,7 @@ unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -
     // SAFETY: the library passes open files of this driver.
     let (one, other) = unsafe { (file_of(one), file_of(other)) };
     let order = one.admission.cmp(&other.admission);
-    order.then_with(|| one.bytes.identity().cmp(other.bytes.identity())) as c_int
+    order.then_with(|| one.bytes.identity.cmp(&other.bytes.identity)) as c_int
 }
 
 unsafe extern "C" fn query(_: *const PublicFile, flags: *mut c_ulong) -> herr_t {
