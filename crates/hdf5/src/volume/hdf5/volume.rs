@@ -260,7 +260,6 @@ impl Hdf5Volume {
             }
         }
         for (entry, wanted) in in_flight {
-            self.end_early(reading)?;
             let chunk = meter.fetch(|| self.chunk(*entry, wanted, reading))?;
             self.copy(&chunk, wanted, reading, into)?;
         }
@@ -284,7 +283,10 @@ impl Hdf5Volume {
                     let Some((entry, wanted)) = remaining.lock().next() else {
                         break;
                     };
-                    if let Err(error) = self.read_one(*entry, wanted, reading, &into) {
+                    let copied = self
+                        .chunk(*entry, wanted, reading)
+                        .and_then(|chunk| self.copy(&chunk, wanted, reading, &mut into.lock()));
+                    if let Err(error) = copied {
                         *failure.lock() = Some(error);
                     }
                 }
@@ -293,26 +295,14 @@ impl Hdf5Volume {
         is_shared.then(|| failure.into_inner().map_or(Ok(()), Err))
     }
 
-    /// Decodes a chunk, then copies from it.
-    fn read_one(
-        &self,
-        entry: Option<Entry>,
-        wanted: &WantedChunk,
-        reading: &BoxReading<'_>,
-        into: &Mutex<&mut BoxMut<'_>>,
-    ) -> Result<(), ReadError> {
-        self.end_early(reading)?;
-        let chunk = self.chunk(entry, wanted, reading)?;
-        self.copy(&chunk, wanted, reading, &mut into.lock())
-    }
-
-    /// A chunk, from the cache or decoded.
+    /// A chunk, from the cache or decoded, unless the read ends early.
     fn chunk(
         &self,
         entry: Option<Entry>,
         wanted: &WantedChunk,
         reading: &BoxReading<'_>,
     ) -> Result<Arc<Chunk>, ReadError> {
+        self.end_early(reading)?;
         let request = self.chunk_request(wanted, reading);
         self.chunks
             .get(&request, |voxels| self.decode(entry, &request, voxels))
@@ -620,13 +610,10 @@ impl Volume for Hdf5Volume {
 
     fn rehearse(&self, until: Instant) {
         self.dataset.rehearse_index(until);
-        let first = Region {
-            start: Xyz::all(0),
-            size: Xyz::all(1),
-        };
         if self.dataset.is_light() {
+            let first = ReadRequest::new(0, Region::whole(Xyz::all(1)));
             // Errors are reported when voxels are read for a tile.
-            let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
+            let _ = self.read(&first, &mut Samples::default());
         }
     }
 
