@@ -19,7 +19,7 @@ use std::path::Path;
 
 use hdf5::plist::file_create::FileSpaceStrategy;
 use hdf5::types::VarLenUnicode;
-use hdf5::{Dataset, File, H5Type, Location};
+use hdf5::{Dataset, File, H5Type};
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::library;
@@ -127,17 +127,16 @@ impl Writer {
 
     /// Adds a numeric array attribute to a dataset.
     pub fn numbers(&self, path: &str, name: &str, values: &[f64]) -> Result<(), WriteError> {
-        let written = self
-            .known(path)?
-            .new_attr_builder()
-            .with_data(values)
-            .create(name);
-        written.map(|_| ()).map_err(|e| failed(path, &e))
+        add_attribute(self.known(path)?, name, values).map_err(|e| failed(path, &e))
     }
 
     /// Adds a string array attribute to a dataset.
     pub fn texts(&self, path: &str, name: &str, values: &[&str]) -> Result<(), WriteError> {
-        texts(self.known(path)?, name, values).map_err(|e| failed(path, &e))
+        let dataset = self.known(path)?;
+        let values: hdf5::Result<Vec<_>> = values.iter().map(|value| unicode(value)).collect();
+        values
+            .and_then(|values| add_attribute(dataset, name, &values))
+            .map_err(|e| failed(path, &e))
     }
 
     /// Adds a string attribute to the root group.
@@ -189,15 +188,9 @@ fn extents(shape: &[u64]) -> Vec<usize> {
     shape.iter().map(|extent| *extent as usize).collect()
 }
 
-fn texts(at: &Location, name: &str, values: &[&str]) -> hdf5::Result<()> {
-    let values = values
-        .iter()
-        .map(|value| unicode(value))
-        .collect::<hdf5::Result<Vec<_>>>()?;
-    at.new_attr_builder()
-        .with_data(&values)
-        .create(name)
-        .map(|_| ())
+fn add_attribute<T: H5Type>(dataset: &Dataset, name: &str, values: &[T]) -> hdf5::Result<()> {
+    let new = dataset.new_attr_builder().with_data(values);
+    new.create(name).map(drop)
 }
 
 fn unicode(text: &str) -> hdf5::Result<VarLenUnicode> {
