@@ -239,29 +239,23 @@ fn other_type(own: &Id) -> OtherType {
     let is_list = class == t::H5T_class_t::H5T_VLEN;
     // SAFETY: plain call on the open type of the list's members.
     let is_of_bytes = is_list && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
-    let (what, is_text) = match class {
-        t::H5T_class_t::H5T_STRING => ("texts", true),
-        t::H5T_class_t::H5T_REFERENCE => ("references", true),
-        t::H5T_class_t::H5T_TIME => ("times", true),
-        t::H5T_class_t::H5T_COMPOUND => (
-            "compounds that are neither complex numbers nor colours",
-            false,
-        ),
-        t::H5T_class_t::H5T_COMPLEX => (
-            "complex numbers of floats that are not IEEE's of 32 or 64 bits",
-            false,
-        ),
-        t::H5T_class_t::H5T_ARRAY => (
-            "arrays of other elements than numbers of 8 to 64 bits",
-            false,
-        ),
-        t::H5T_class_t::H5T_OPAQUE => ("opaque bytes", false),
-        t::H5T_class_t::H5T_VLEN if !is_of_bytes => ("lists of any length", false),
-        t::H5T_class_t::H5T_VLEN => (
-            "lists of any length, as of encoded pictures (JPEG, PNG)",
-            false,
-        ),
-        _ => ("numbers of more than 64 bits", false),
+    let is_text = matches!(
+        class,
+        t::H5T_class_t::H5T_STRING | t::H5T_class_t::H5T_REFERENCE | t::H5T_class_t::H5T_TIME
+    );
+    let what = match class {
+        t::H5T_class_t::H5T_STRING => "texts",
+        t::H5T_class_t::H5T_REFERENCE => "references",
+        t::H5T_class_t::H5T_TIME => "times",
+        t::H5T_class_t::H5T_COMPOUND => "compounds that are neither complex numbers nor colours",
+        t::H5T_class_t::H5T_COMPLEX => {
+            "complex numbers of floats that are not IEEE's of 32 or 64 bits"
+        }
+        t::H5T_class_t::H5T_ARRAY => "arrays of other elements than numbers of 8 to 64 bits",
+        t::H5T_class_t::H5T_OPAQUE => "opaque bytes",
+        t::H5T_class_t::H5T_VLEN if !is_of_bytes => "lists of any length",
+        t::H5T_class_t::H5T_VLEN => "lists of any length, as of encoded pictures (JPEG, PNG)",
+        _ => "numbers of more than 64 bits",
     };
     OtherType {
         what,
