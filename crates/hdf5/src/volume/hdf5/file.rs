@@ -87,14 +87,9 @@ impl StoredFile {
 
     fn first_and_last_landmark(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
         let all = self.landmarks.lock();
-        let mut outer = BTreeMap::new();
-        for (address, chunk) in [all.first_key_value(), all.last_key_value()]
-            .into_iter()
-            .flatten()
-        {
-            outer.insert(*address, *chunk);
-        }
-        outer
+        let outer = [all.first_key_value(), all.last_key_value()];
+        let outer = outer.into_iter().flatten();
+        outer.map(|(address, chunk)| (*address, *chunk)).collect()
     }
 
     /// Compares a chunk that is not written again with its landmark, or makes it one. If they

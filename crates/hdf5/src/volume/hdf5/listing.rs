@@ -292,14 +292,13 @@ impl<'a> ListingWalk<'a> {
             let location = &place.file.location;
             return Err(OpenError::object(location, &place.path, problem));
         }
-        let ListedPlace { path, file, depth } = place;
         let end = self
             .follower
-            .member(&file, group.clone(), &path, name.to_owned())?;
+            .member(&place.file, group.clone(), &place.path, name.to_owned())?;
         let PathEnd {
             file, group, name, ..
         } = end;
-        let place = ListedPlace { path, file, depth };
+        let place = ListedPlace { file, ..place };
         match name {
             Some(name) => {
                 // Only to report that there is no such object, which `visit` leaves out silently.
