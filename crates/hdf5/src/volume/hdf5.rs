@@ -32,7 +32,6 @@ mod links;
 mod listing;
 mod mapping;
 mod pieces;
-mod raw_file;
 mod references;
 mod reused_buffer;
 mod significant;

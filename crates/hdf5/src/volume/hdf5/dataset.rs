@@ -16,6 +16,7 @@ use voltile_base::tile::Fingerprint;
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;
+use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, Stripes, linear, padded};
@@ -25,7 +26,6 @@ use super::library::{self, ElementMeaning, FilterSpec, StoredType};
 use super::library_lock;
 use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
-use super::raw_file::RawFile;
 use super::{OpenError, filters};
 use crate::store::Location;
 use crate::volume::{ReadError, Samples, VoxelType};

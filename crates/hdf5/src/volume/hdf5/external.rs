@@ -7,12 +7,25 @@
 use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
 use super::grid::{Grid, Position, RANK, StoredBox, linear};
-use super::raw_file::RawFile;
+use super::identity::FileIdentity;
 use super::{library, library_lock};
 use crate::volume::{ReadError, Samples};
 
 /// Nearby rows are read together, including the gaps, up to this many bytes.
 const MAX_AT_ONCE: u64 = 1 << 20;
+
+/// A raw file that contains part of a dataset, as it was when the dataset was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawFile {
+    /// The file, which may be missing.
+    pub identity: FileIdentity,
+    /// The file by the name stored in the dataset, if that is a symbolic link.
+    pub alias: Option<FileIdentity>,
+    /// The byte offset of the part in the raw file.
+    pub position: u64,
+    /// The length of the part in bytes; `u64::MAX` if unlimited.
+    pub length: u64,
+}
 
 impl StoredDataset {
     /// Reads a box in stored order into `into`, which already has the box's type and length.
@@ -24,7 +37,7 @@ impl StoredDataset {
         let mut elements = Vec::new();
         let mut opened = OpenRawFiles {
             dataset: self,
-            files: Vec::new(),
+            files: self.raw.iter().map(|_| None).collect(),
         };
         let shape = self.grid.shape();
         // A grid of whole slices: a slice's place in the grid is its position along the outer axes.
@@ -47,6 +60,7 @@ impl StoredDataset {
 /// The raw files of a dataset, opened lazily for one box.
 struct OpenRawFiles<'a> {
     dataset: &'a StoredDataset,
+    /// Each of [`StoredDataset::raw`], once it is open.
     files: Vec<Option<FileBytes>>,
 }
 
@@ -83,7 +97,7 @@ impl OpenRawFiles<'_> {
     fn read(&mut self, mut position: u64, mut into: &mut [u8]) -> Result<(), ReadError> {
         let dataset = self.dataset;
         let mut begins = 0u64;
-        for (index, raw) in dataset.raw.iter().enumerate() {
+        for (raw, slot) in dataset.raw.iter().zip(&mut self.files) {
             let ends = begins.saturating_add(raw.length);
             if position < ends && !into.is_empty() {
                 let here = usize::try_from(ends - position)
@@ -96,7 +110,10 @@ impl OpenRawFiles<'_> {
                     raw.identity.path().display()
                 );
                 let from = raw.position.saturating_add(position - begins);
-                let file = self.file(index, raw, &place)?;
+                let file = match slot {
+                    Some(file) => file,
+                    None => slot.insert(open(raw, dataset.file.bytes.is_growing(), &place)?),
+                };
                 let read = file.read_at(now, from).map_err(|e| {
                     file.ensure_unchanged(&place)
                         .err()
@@ -113,18 +130,6 @@ impl OpenRawFiles<'_> {
             Ok(())
         } else {
             Err(dataset.damaged("its raw files are shorter than its shape requires"))
-        }
-    }
-
-    /// The raw file with this index, opened on first use.
-    fn file(&mut self, index: usize, raw: &RawFile, place: &str) -> Result<&FileBytes, ReadError> {
-        if self.files.len() <= index {
-            self.files.resize_with(index + 1, || None);
-        }
-        let slot = &mut self.files[index];
-        match slot {
-            Some(file) => Ok(file),
-            None => Ok(slot.insert(open(raw, self.dataset.file.bytes.is_growing(), place)?)),
         }
     }
 

@@ -20,11 +20,11 @@ use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Group};
 
 use super::bytes::is_regular;
+use super::external::RawFile;
 use super::file::StoredFile;
 use super::grid::Stripes;
 use super::identity::FileIdentity;
 use super::library::{self, Link, VirtualSource};
-use super::raw_file::RawFile;
 use super::{OpenError, Opener};
 use crate::store::address::Address;
 use crate::store::{Location, StoreError};
