@@ -180,7 +180,8 @@ impl ChunkStore {
     /// of their filters.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
         let is_small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
-        let must_be_decoded_here = dataset.is_decoded_directly() && !dataset.suits_library();
+        let must_be_decoded_here =
+            dataset.is_decoded_directly() && !dataset.unavailable_filters().is_empty();
         dataset.is_in_chunks() && (is_small || must_be_decoded_here)
     }
 

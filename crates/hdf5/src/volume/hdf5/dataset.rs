@@ -19,7 +19,7 @@ use super::bytes::changed;
 use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
-use super::grid::{Grid, Position, RANK, StoredBox, Stripes, linear, padded};
+use super::grid::{Grid, Position, RANK, StoredBox, Stripes, linear, padded, product};
 use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, ElementMeaning, FilterSpec, StoredType};
@@ -154,8 +154,12 @@ impl ElementLayout {
         } else {
             numbers.clone()
         };
-        let unsuited = |what: String, may_be_pictures: bool| {
-            OpenError::not_a_volume(file, path, &shape, what, may_be_pictures)
+        let unsuited = |what: String, may_be_pictures: bool| OpenError::NotAVolume {
+            file: file.clone(),
+            object: path.to_owned(),
+            what,
+            elements: product(&shape),
+            may_be_pictures,
         };
         let has_rows = own.iter().filter(|extent| **extent > 1).count() > 1;
         if let Err(other) = &stored
@@ -325,12 +329,10 @@ impl StoredDataset {
     }
 
     /// The names of the filters that neither voltile nor libhdf5 has.
-    fn unavailable_filters(&self) -> Vec<String> {
-        self.filters
-            .iter()
-            .filter(|filter| !filter.available)
-            .map(filters::describe)
-            .collect()
+    pub(super) fn unavailable_filters(&self) -> Vec<String> {
+        let filters = self.filters.iter();
+        let unavailable = filters.filter(|filter| !filter.available);
+        unavailable.map(filters::describe).collect()
     }
 
     /// Describes its storage, for people. May decode a chunk.
@@ -731,11 +733,6 @@ impl StoredDataset {
         self.file.handles.dataset(&self.object)
     }
 
-    /// Whether the library can decode all its filters.
-    pub(super) fn suits_library(&self) -> bool {
-        self.filters.iter().all(|filter| filter.available)
-    }
-
     /// A chunk's position in the grid, for messages: one number for each axis that the library
     /// knows.
     pub(super) fn chunk_name(&self, at: &Position) -> String {
@@ -743,10 +740,10 @@ impl StoredDataset {
     }
 
     fn ensure_filters(&self) -> Result<(), ReadError> {
-        match self.filters.iter().find(|filter| !filter.available) {
+        match self.unavailable_filters().into_iter().next() {
             Some(filter) => Err(ReadError::MissingFilter {
                 place: self.place(),
-                filter: filters::describe(filter),
+                filter,
             }),
             None => Ok(()),
         }

@@ -1,6 +1,5 @@
 //! Why files and datasets cannot be opened.
 
-use super::grid::product;
 use crate::store::Location;
 
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.
@@ -72,22 +71,6 @@ impl OpenError {
             file: file.clone(),
             object: object.to_owned(),
             name: name.to_owned(),
-        }
-    }
-
-    pub(super) fn not_a_volume(
-        file: &Location,
-        object: &str,
-        shape: &[u64],
-        what: String,
-        may_be_pictures: bool,
-    ) -> Self {
-        OpenError::NotAVolume {
-            file: file.clone(),
-            object: object.to_owned(),
-            what,
-            elements: product(shape),
-            may_be_pictures,
         }
     }
 
