@@ -61,7 +61,7 @@ impl Values {
         Self::new(ValueMap::Palette(colours))
     }
 
-    /// IdTable that stand for other ids; an id that is not in the table stands for itself.
+    /// Ids that stand for other ids; an id that is not in the table stands for itself.
     pub fn ids(mut pairs: Vec<(u64, u64)>) -> Self {
         pairs.sort_unstable();
         // Of several entries for an id, the one with the greatest value counts.

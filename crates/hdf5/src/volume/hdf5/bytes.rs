@@ -250,8 +250,8 @@ impl FileBytes {
     /// Fills `into` from a position in the file, up to the end of the file, and returns the number
     /// of bytes read. Fails if the file has changed since it was opened.
     ///
-    /// This is how the library reads. What it reads of an object is kept, because it reads the same
-    /// metadata often.
+    /// This is how the library reads. The bytes that it reads of an object are cached, because it
+    /// reads the same metadata often.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let file = match &self.source {
             ByteSource::File { file, .. } => file,

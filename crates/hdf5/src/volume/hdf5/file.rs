@@ -174,7 +174,7 @@ type FileKey = (Location, Option<bool>);
 pub struct Files {
     store: Store,
     open: Mutex<HashMap<FileKey, Arc<FileSlot>>>,
-    /// By resolved location, with the reason.
+    /// The reasons why files must not be opened, by resolved location.
     refused: Mutex<HashMap<Location, String>>,
     /// The maximum number of open files.
     max_open: usize,

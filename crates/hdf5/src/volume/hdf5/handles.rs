@@ -123,7 +123,7 @@ pub(super) struct OnDemand {
     admission: Arc<Admission>,
     open: InnerLock<Weak<Handles>>,
     last_used: Arc<LastUsed>,
-    /// Of a growing file.
+    /// The handles of a growing file, which stays open; `None` for other files.
     always: Option<Arc<Handles>>,
 }
 

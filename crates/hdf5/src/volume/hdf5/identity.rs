@@ -24,7 +24,7 @@ use crate::store::{Location, Object, Store, Version};
 pub struct ContentId(Fingerprint);
 
 impl ContentId {
-    /// From a digest of all bytes, or from properties of an object such as its ETag and length.
+    /// Makes it from a digest of all bytes, or from the identity of an object, which has a version.
     pub fn digest(source: &impl Hash) -> Self {
         Self(Fingerprint::digest(source))
     }

@@ -195,7 +195,7 @@ impl<'a> ListingWalk<'a> {
         let room = MAX_OBJECTS.saturating_sub(self.objects);
         let list = library::links(group, room);
         self.objects += list.links.len();
-        if let Some(rest) = list.rest {
+        if let Some(problem) = list.problem {
             let path = if place.path.is_empty() {
                 "/"
             } else {
@@ -205,7 +205,7 @@ impl<'a> ListingWalk<'a> {
             let why = if listed == room {
                 format!("{MAX_OBJECTS} objects are listed, which is the limit")
             } else {
-                rest
+                problem
             };
             let reason = match listed {
                 0 => format!("its links cannot be listed ({why})"),
@@ -279,7 +279,7 @@ impl<'a> ListingWalk<'a> {
         }
     }
 
-    /// Like [`ListingWalk::follow`], without noting the error.
+    /// Visits the object that a link leads to, or says why it cannot.
     fn try_follow(
         &mut self,
         place: ListedPlace,
@@ -301,7 +301,7 @@ impl<'a> ListingWalk<'a> {
         let place = ListedPlace { file, ..place };
         match name {
             Some(name) => {
-                // Only to report that there is no such object, which `visit` leaves out silently.
+                // `visit` would leave out a missing object; here it is an error.
                 library::object_info(&group, &name).map_err(|e| {
                     OpenError::object(&place.file.location, &place.path, e.to_string())
                 })?;
@@ -347,8 +347,8 @@ pub(super) fn members(group: &Group) -> Vec<String> {
 /// The links of a group, sorted by name.
 fn links(group: &Group) -> impl Iterator<Item = (String, LinkKind)> + use<> {
     let list = library::links(group, MAX_OBJECTS);
-    if let Some(rest) = list.rest {
-        tracing::warn!("a group is listed only in part: {rest}");
+    if let Some(problem) = list.problem {
+        tracing::warn!("a group is listed only in part: {problem}");
     }
     list.links.into_iter()
 }

@@ -35,7 +35,7 @@ impl MappingSlot {
         Ok(Arc::clone(mapping.insert(Arc::new(map()?))))
     }
 
-    /// Whether the file can be mapped: what `can_map` said the first time.
+    /// Whether the file can be mapped. `can_map` is called once, and its result remembered.
     pub fn is_possible(&self, can_map: impl FnOnce() -> bool) -> bool {
         *self.possible.get_or_init(can_map)
     }

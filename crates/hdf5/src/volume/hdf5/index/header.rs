@@ -119,7 +119,7 @@ fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
         .ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
 }
 
-/// Subtracts bytes that are read from those that may be read of a header.
+/// Subtracts the size of a block from the number of bytes of a header that may still be read.
 fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     *left = left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");

@@ -9,7 +9,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5o::{H5O_INFO_BASIC, H5O_info2_t, H5O_token_t, H5Oget_info3};
 
 unsafe extern "C" {
-    /// Of H5VLnative.h, which is missing from the bindings.
+    /// Declared in H5VLnative.h; the bindings lack it.
     fn H5VLnative_token_to_addr(object: hid_t, token: H5O_token_t, address: *mut haddr_t)
     -> herr_t;
 }

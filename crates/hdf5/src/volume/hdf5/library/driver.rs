@@ -135,7 +135,7 @@ struct DriverClass {
 }
 
 unsafe extern "C" {
-    /// As in the crate, except for the type of `class`.
+    /// The same function as in `hdf5_sys`, with our type of `class`.
     fn H5FDregister(class: *const DriverClass) -> hid_t;
 }
 

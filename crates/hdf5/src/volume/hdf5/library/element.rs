@@ -50,7 +50,7 @@ pub(in crate::volume::hdf5) struct OtherType {
     pub what: &'static str,
     /// Whether each of them may hold a picture by itself.
     pub may_hold_pictures: bool,
-    /// Whether they are texts or references, which are pictures in no way.
+    /// Whether they are texts, references or times, which never hold pictures.
     pub is_text: bool,
 }
 
@@ -266,9 +266,9 @@ fn other_type(own: &Id) -> OtherType {
 
 /// The layout of a number.
 struct NumberLayout {
-    /// In bytes.
+    /// The size in bytes.
     size: usize,
-    /// `None` if all bits are significant.
+    /// The significant bits; `None` if all are.
     significant: Option<SignificantBits>,
     big_endian: bool,
 }

@@ -127,8 +127,8 @@ pub(in crate::volume::hdf5) enum LinkKind {
 /// The links of a group, by name.
 pub(in crate::volume::hdf5) struct LinkList {
     pub links: Vec<(String, LinkKind)>,
-    /// Why the list ends early; `None` if it has all links.
-    pub rest: Option<String>,
+    /// Why the list is incomplete; `None` if it has all links.
+    pub problem: Option<String>,
     most: usize,
 }
 
@@ -136,7 +136,7 @@ pub(in crate::volume::hdf5) struct LinkList {
 pub(in crate::volume::hdf5) fn links(group: &Group, most: usize) -> LinkList {
     let mut list = LinkList {
         links: Vec::new(),
-        rest: None,
+        problem: None,
         most,
     };
     let data: *mut c_void = (&raw mut list).cast();
@@ -151,7 +151,7 @@ pub(in crate::volume::hdf5) fn links(group: &Group, most: usize) -> LinkList {
             data,
         ))
     });
-    list.rest = match visited {
+    list.problem = match visited {
         Ok(0) => None,
         Ok(_) => Some(format!("it has more than {most} links")),
         Err(e) => Some(e.to_string()),
