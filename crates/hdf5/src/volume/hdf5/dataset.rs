@@ -25,8 +25,7 @@ use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, ElementMeaning, FilterSpec, StoredType};
 use super::library_lock;
 use super::links::{Audited, MissingFiles};
-use super::pieces::Pieces;
-use super::{OpenError, filters};
+use super::{OpenError, filters, pieces};
 use crate::store::Location;
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -108,8 +107,9 @@ pub struct StoredDataset {
     /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
-    /// The pieces in which contiguous data of an object in a store is read; `None` for other data.
-    pub(super) pieces: Option<Pieces>,
+    /// The byte offset of contiguous data of an object in a store, which is read in pieces
+    /// ([`super::pieces`]); `None` for other data.
+    pub(super) pieces_at: Option<u64>,
     /// The external raw files, in order; empty for other layouts.
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
@@ -195,29 +195,18 @@ impl ElementLayout {
         })
     }
 
-    /// The pieces in which contiguous data of an object in a store is read.
-    fn pieces(&self, storage: &Storage, is_remote: bool) -> Option<Pieces> {
-        let Storage::Contiguous {
-            address: Some(address),
-        } = *storage
-        else {
-            return None;
-        };
-        let voxel_bytes = self.stored.voxel.stored_bytes() as u64;
-        (is_remote && self.stored.plain).then(|| Pieces::new(address, &self.numbers, voxel_bytes))
-    }
-
-    /// The grid of the chunks as the library knows it, and the grid that has the axes of the
-    /// numbers in an element, too.
-    fn grids(&self, storage: &Storage, pieces: Option<&Pieces>) -> (Grid, Grid) {
+    /// The grid of the chunks or pieces as the library knows it, and the grid that has the axes of
+    /// the numbers in an element, too.
+    fn grids(&self, storage: &Storage, is_in_pieces: bool) -> (Grid, Grid) {
         let Self { own, numbers, .. } = self;
-        match (storage, pieces) {
-            (Storage::Chunked { chunk }, _) => {
-                let whole = [&chunk[..], &self.stored.extents].concat();
-                (Grid::new(own, chunk), Grid::new(numbers, &whole))
-            }
-            (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
-            _ => (Grid::new(own, own), Grid::new(numbers, numbers)),
+        if let Storage::Chunked { chunk } = storage {
+            let whole = [&chunk[..], &self.stored.extents].concat();
+            (Grid::new(own, chunk), Grid::new(numbers, &whole))
+        } else if is_in_pieces {
+            let pieces = pieces::grid(numbers, self.stored.voxel.stored_bytes() as u64);
+            (pieces, pieces)
+        } else {
+            (Grid::new(own, own), Grid::new(numbers, numbers))
         }
     }
 }
@@ -261,8 +250,11 @@ impl StoredDataset {
         let parts = elements.stored.extents.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype()?.size() as u64 / parts;
         file.handles.keep(&object, handle)?;
-        let pieces = elements.pieces(&storage, file.bytes.is_remote());
-        let (own_grid, grid) = elements.grids(&storage, pieces.as_ref());
+        let pieces_at = match storage {
+            Storage::Contiguous { address } if file.is_remote() && elements.stored.plain => address,
+            _ => None,
+        };
+        let (own_grid, grid) = elements.grids(&storage, pieces_at.is_some());
         let ElementLayout { shape, stored, .. } = elements;
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
@@ -285,7 +277,7 @@ impl StoredDataset {
             grows,
             edges_are_plain,
             grid,
-            pieces,
+            pieces_at,
             raw: audited.raw,
             index,
             corrupt: Mutex::default(),
@@ -413,13 +405,14 @@ impl StoredDataset {
 
     /// Whether it is read in chunks, or in pieces as if they were chunks.
     pub(super) fn is_in_chunks(&self) -> bool {
-        matches!(self.storage, Storage::Chunked { .. }) || self.pieces.is_some()
+        matches!(self.storage, Storage::Chunked { .. }) || self.pieces_at.is_some()
     }
 
     /// The index entry of a chunk; `None` if it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
-        if let Some(pieces) = &self.pieces {
-            return Ok(Some(pieces.entry(at)));
+        if let Some(begin) = self.pieces_at {
+            let voxel = self.stored_bytes() as u64;
+            return Ok(Some(pieces::entry(&self.grid, begin, voxel, at)));
         }
         self.index
             .entry(self.grid.number(at))

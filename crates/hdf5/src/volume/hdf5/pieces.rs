@@ -10,54 +10,30 @@ use super::index::Entry;
 /// The size of a piece in bytes, as far as rows allow it.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// The pieces of one dataset.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    /// The byte offset of the first voxel.
-    address: u64,
-    /// The size of a voxel in bytes.
-    voxel: u64,
-    grid: Grid,
+/// The grid of the pieces of a dataset of this shape; `voxel` is the size of a voxel in bytes.
+pub(super) fn grid(shape: &[u64], voxel: u64) -> Grid {
+    let mut piece = vec![1; shape.len()];
+    // The number of voxels that still fit.
+    let mut room = (PIECE_BYTES / voxel.max(1)).max(1);
+    for (extent, whole) in piece.iter_mut().zip(shape).rev() {
+        *extent = room.min(*whole).max(1);
+        if *extent < *whole {
+            break;
+        }
+        room /= *extent;
+    }
+    Grid::new(shape, &piece)
 }
 
-impl Pieces {
-    /// The pieces of a dataset at a byte offset; `voxel` is the size of a voxel in bytes.
-    pub fn new(address: u64, shape: &[u64], voxel: u64) -> Self {
-        let mut piece = vec![1; shape.len()];
-        // The number of voxels that still fit.
-        let mut room = (PIECE_BYTES / voxel.max(1)).max(1);
-        for (extent, whole) in piece.iter_mut().zip(shape).rev() {
-            *extent = room.min(*whole).max(1);
-            if *extent < *whole {
-                break;
-            }
-            room /= *extent;
-        }
-        Self {
-            address,
-            voxel,
-            grid: Grid::new(shape, &piece),
-        }
-    }
-
-    pub fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    /// Where a piece is stored.
-    pub fn entry(&self, at: &Position) -> Entry {
-        let first = linear(self.grid.shape(), &self.grid.origin(at));
-        let voxels: u64 = self.grid.extents(at).iter().product();
-        let length = u32::try_from(voxels.saturating_mul(self.voxel)).unwrap_or(u32::MAX);
-        let address = self
-            .address
-            .saturating_add(first.saturating_mul(self.voxel));
-        Entry {
-            number: self.grid.number(at),
-            address,
-            length,
-            mask: 0,
-        }
+/// Where a piece is stored, if the first voxel of the dataset lies at the byte offset `begin`.
+pub(super) fn entry(grid: &Grid, begin: u64, voxel: u64, at: &Position) -> Entry {
+    let first = linear(grid.shape(), &grid.origin(at));
+    let voxels: u64 = grid.extents(at).iter().product();
+    Entry {
+        number: grid.number(at),
+        address: begin.saturating_add(first.saturating_mul(voxel)),
+        length: u32::try_from(voxels.saturating_mul(voxel)).unwrap_or(u32::MAX),
+        mask: 0,
     }
 }
 
@@ -74,12 +50,11 @@ mod tests {
             vec![3, 2, 5, 300, 1000],
             vec![2, 1 << 20],
         ] {
-            let pieces = Pieces::new(1000, &shape, 2);
-            let grid = pieces.grid();
+            let grid = grid(&shape, 2);
             let mut end = 1000;
             for number in 0..grid.chunks() {
                 let at = grid.numbered(number);
-                let entry = pieces.entry(&at);
+                let entry = entry(&grid, 1000, 2, &at);
                 assert_eq!(
                     entry.address, end,
                     "{shape:?}: pieces follow each other in stored order"
@@ -93,9 +68,9 @@ mod tests {
 
     #[test]
     fn the_last_piece_is_cut() {
-        let pieces = Pieces::new(0, &[5, 1024, 1024], 1);
-        assert_eq!(*pieces.grid().chunk(), padded(&[1, 256, 1024], 1));
-        let pieces = Pieces::new(0, &[5, 300, 1024], 1);
-        assert_eq!(pieces.grid.extents(&[0, 0, 0, 1, 0]), [1, 1, 1, 44, 1024]);
+        let whole = grid(&[5, 1024, 1024], 1);
+        assert_eq!(*whole.chunk(), padded(&[1, 256, 1024], 1));
+        let cut = grid(&[5, 300, 1024], 1);
+        assert_eq!(cut.extents(&[0, 0, 0, 1, 0]), [1, 1, 1, 44, 1024]);
     }
 }

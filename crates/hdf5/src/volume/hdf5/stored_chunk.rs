@@ -379,7 +379,7 @@ impl StoredDataset {
     /// The extents of a chunk as it is stored: pieces are cut at the end of the dataset, chunks are
     /// not.
     fn extents(&self, at: &Position) -> Position {
-        match self.pieces {
+        match self.pieces_at {
             Some(_) => self.grid.extents(at),
             None => *self.grid.chunk(),
         }

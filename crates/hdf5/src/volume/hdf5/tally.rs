@@ -63,7 +63,9 @@ impl StoredDataset {
             _ if self.is_unfiltered() => {
                 return "from the mapped file, only the pages needed".to_owned();
             }
-            _ if self.pieces.is_some() => return "in pieces of whole rows, in parallel".to_owned(),
+            _ if self.pieces_at.is_some() => {
+                return "in pieces of whole rows, in parallel".to_owned();
+            }
             Storage::Chunked { .. } if self.is_decoded_directly() => {
                 return "by voltile itself, chunks in parallel".to_owned();
             }
