@@ -67,15 +67,41 @@ impl UnfollowedLink {
 
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
-    let mut walk = ListingWalk::new(follower, file);
+    let mut walk = ListingWalk {
+        follower,
+        first: file.location.clone(),
+        files: HashMap::new(),
+        seen: HashSet::new(),
+        objects: 0,
+        followed: 0,
+        groups: VecDeque::new(),
+        links: VecDeque::new(),
+        datasets: Vec::new(),
+        found: Listing::default(),
+    };
     let place = ListedPlace {
         path: String::new(),
         file: Arc::clone(file),
         depth: 0,
     };
     walk.enter(place, root(file)?)?;
-    walk.run();
-    Ok(walk.finish())
+    // External links wait until there are no groups left, so that an object's path leads through as
+    // few of them as possible.
+    loop {
+        if let Some((place, group)) = walk.groups.pop_front() {
+            walk.list(&place, &group);
+        } else if let Some(link) = walk.links.pop_front() {
+            walk.follow(link);
+        } else {
+            break;
+        }
+    }
+    walk.datasets.sort();
+    let datasets = walk.datasets.into_iter().map(|(_, path)| path).collect();
+    Ok(Listing {
+        datasets,
+        ..walk.found
+    })
 }
 
 /// Where a group or a link is.
@@ -125,45 +151,7 @@ struct ListingWalk<'a> {
     found: Listing,
 }
 
-impl<'a> ListingWalk<'a> {
-    fn new(follower: &'a Follower<'a>, file: &Arc<StoredFile>) -> Self {
-        Self {
-            follower,
-            first: file.location.clone(),
-            files: HashMap::new(),
-            seen: HashSet::new(),
-            objects: 0,
-            followed: 0,
-            groups: VecDeque::new(),
-            links: VecDeque::new(),
-            datasets: Vec::new(),
-            found: Listing::default(),
-        }
-    }
-
-    /// Visits all groups. External links wait until there are no groups left, so that an object's
-    /// path leads through as few of them as possible.
-    fn run(&mut self) {
-        loop {
-            if let Some((place, group)) = self.groups.pop_front() {
-                self.list(&place, &group);
-            } else if let Some(link) = self.links.pop_front() {
-                self.follow(link);
-            } else {
-                break;
-            }
-        }
-    }
-
-    fn finish(mut self) -> Listing {
-        self.datasets.sort();
-        let datasets = self.datasets.into_iter().map(|(_, path)| path).collect();
-        Listing {
-            datasets,
-            ..self.found
-        }
-    }
-
+impl ListingWalk<'_> {
     /// Whether an object is visited for the first time.
     fn is_new(&mut self, file: &StoredFile, token: [u8; 16]) -> bool {
         let next = self.files.len();
