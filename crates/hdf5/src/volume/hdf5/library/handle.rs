@@ -2,10 +2,10 @@
 
 use std::ffi::{CStr, CString, c_char};
 
-use hdf5::{Datatype, Result, sync::sync};
+use hdf5::{Datatype, H5Type, Result, sync::sync};
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
-use crate::volume::VoxelType;
+use crate::volume::{VoxelType, with_samples};
 
 /// Longer names are an error; they are never truncated.
 pub(super) const LONGEST_NAME: usize = 64 * 1024;
@@ -87,18 +87,10 @@ pub(super) unsafe fn text(pointer: *const c_char) -> Result<String> {
 
 /// The library's type for voxels in memory.
 pub(super) fn native(voxel: VoxelType) -> Result<Datatype> {
-    match voxel {
-        VoxelType::Bool | VoxelType::U8 => Datatype::from_type::<u8>(),
-        VoxelType::I8 => Datatype::from_type::<i8>(),
-        VoxelType::U16 => Datatype::from_type::<u16>(),
-        VoxelType::I16 => Datatype::from_type::<i16>(),
-        VoxelType::U32 => Datatype::from_type::<u32>(),
-        VoxelType::I32 => Datatype::from_type::<i32>(),
-        VoxelType::U64 => Datatype::from_type::<u64>(),
-        VoxelType::I64 => Datatype::from_type::<i64>(),
-        VoxelType::F16 | VoxelType::F32 => Datatype::from_type::<f32>(),
-        VoxelType::F64 => Datatype::from_type::<f64>(),
+    fn type_of<T: H5Type>(_: &[T]) -> Result<Datatype> {
+        Datatype::from_type::<T>()
     }
+    with_samples!(&voxel.samples(), voxels => type_of(voxels))
 }
 
 #[cfg(test)]
