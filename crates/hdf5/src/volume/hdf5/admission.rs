@@ -26,10 +26,8 @@ pub(super) struct Admission {
     failures: AtomicU64,
 }
 
-type Known = Mutex<BTreeMap<u64, Weak<Admission>>>;
-
 /// All admissions by number; the library's property lists contain only the number.
-static KNOWN: Known = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<u64, Weak<Admission>>> = Mutex::new(BTreeMap::new());
 
 impl Admission {
     /// A list that contains only the file itself.

@@ -41,13 +41,6 @@ impl FileBytes {
         })
     }
 
-    /// Drops the mapping; it is made again when needed.
-    fn unmap(&self) {
-        if let ByteSource::File { mapped, .. } = &self.source {
-            mapped.drop_mapping();
-        }
-    }
-
     /// A mapping of the file that reaches at least to `end`.
     fn map(&self, end: u64) -> io::Result<Arc<Mapping>> {
         let ByteSource::File { file, mapped } = &self.source else {
@@ -110,7 +103,9 @@ impl Borrowed<'_> {
         }
         mapping.lend(range, work).map_err(|Gone| {
             // The next range is lent from a new mapping.
-            self.bytes.unmap();
+            if let ByteSource::File { mapped, .. } = &self.bytes.source {
+                mapped.drop_mapping();
+            }
             let changed = self.ensure_still_there().err();
             changed.unwrap_or_else(|| ReadError::System {
                 place: self.place.clone(),
