@@ -81,24 +81,24 @@ impl Attributes {
 
     /// The attribute's numbers, integers without rounding.
     pub fn exact_numbers(&self, name: &str) -> Option<Vec<Number>> {
-        let held = self.attribute(name)?;
-        if held.size() > MAX_VALUES {
+        let values = self.attribute(name)?;
+        if values.size() > MAX_VALUES {
             return None;
         }
-        match held.dtype().ok()?.to_descriptor().ok()? {
-            TypeDescriptor::Integer(_) => Some(whole(held.read_raw::<i64>().ok()?)),
-            TypeDescriptor::Unsigned(_) => Some(whole(held.read_raw::<u64>().ok()?)),
-            _ => Some(numbers(&held)?.into_iter().map(Number::Real).collect()),
+        match descriptor(&values)? {
+            TypeDescriptor::Integer(_) => Some(whole(values.read_raw::<i64>().ok()?)),
+            TypeDescriptor::Unsigned(_) => Some(whole(values.read_raw::<u64>().ok()?)),
+            _ => Some(numbers(&values)?.into_iter().map(Number::Real).collect()),
         }
     }
 
     /// The attribute as a truth value: an HDF5 boolean (an enumeration of FALSE and TRUE), or a
     /// number.
     pub fn flag(&self, name: &str) -> Option<bool> {
-        let held = self.attribute(name)?;
-        match held.dtype().ok()?.to_descriptor().ok()? {
-            TypeDescriptor::Boolean => held.read_raw::<bool>().ok()?.first().copied(),
-            _ => numbers(&held)?.first().map(|number| *number != 0.0),
+        let values = self.attribute(name)?;
+        match descriptor(&values)? {
+            TypeDescriptor::Boolean => values.read_raw::<bool>().ok()?.first().copied(),
+            _ => numbers(&values)?.first().map(|number| *number != 0.0),
         }
     }
 
@@ -119,13 +119,13 @@ impl Attributes {
     }
 
     fn words(&self, name: &str) -> Option<String> {
-        let held = self.attribute(name)?;
+        let values = self.attribute(name)?;
         // Imaris writes texts as arrays of characters.
-        if held.dtype().ok()?.to_descriptor().ok() == Some(TypeDescriptor::FixedAscii(1)) {
+        if descriptor(&values) == Some(TypeDescriptor::FixedAscii(1)) {
             return self.text(name);
         }
-        if held.size() > MAX_SHOWN {
-            return Some(format!("{} values", held.size()));
+        if values.size() > MAX_SHOWN {
+            return Some(format!("{} values", values.size()));
         }
         if let Some(numbers) = self.exact_numbers(name) {
             return Some(joined(&numbers));
@@ -162,39 +162,46 @@ fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {
         .collect()
 }
 
+/// The type of the values of an attribute or dataset; `None` if the `hdf5` crate lacks it.
+fn descriptor(values: &Container) -> Option<TypeDescriptor> {
+    values.dtype().ok()?.to_descriptor().ok()
+}
+
 /// The strings of an attribute or dataset; `None` if it has another type or is too long.
-pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
-    if held.size() > MAX_VALUES {
+pub(super) fn texts(values: &Container) -> Option<Vec<String>> {
+    if values.size() > MAX_VALUES {
         return None;
     }
     // The length of strings of fixed length is a compile-time parameter, so they are read into the
     // next larger type. Long ones take much memory.
-    let size = held.size();
-    match held.dtype().ok()?.to_descriptor().ok()? {
-        TypeDescriptor::VarLenUnicode => texts_of::<VarLenUnicode>(held),
-        TypeDescriptor::VarLenAscii => texts_of::<VarLenAscii>(held),
-        TypeDescriptor::FixedAscii(1) => texts_of::<FixedAscii<1>>(held),
-        TypeDescriptor::FixedAscii(2..=64) => texts_of::<FixedAscii<64>>(held),
-        TypeDescriptor::FixedAscii(65..=4096) if size <= 256 => texts_of::<FixedAscii<4096>>(held),
-        TypeDescriptor::FixedAscii(4097..=65536) if size == 1 => {
-            texts_of::<FixedAscii<65536>>(held)
+    let size = values.size();
+    match descriptor(values)? {
+        TypeDescriptor::VarLenUnicode => texts_of::<VarLenUnicode>(values),
+        TypeDescriptor::VarLenAscii => texts_of::<VarLenAscii>(values),
+        TypeDescriptor::FixedAscii(1) => texts_of::<FixedAscii<1>>(values),
+        TypeDescriptor::FixedAscii(2..=64) => texts_of::<FixedAscii<64>>(values),
+        TypeDescriptor::FixedAscii(65..=4096) if size <= 256 => {
+            texts_of::<FixedAscii<4096>>(values)
         }
-        TypeDescriptor::FixedUnicode(1) => texts_of::<FixedUnicode<1>>(held),
-        TypeDescriptor::FixedUnicode(2..=64) => texts_of::<FixedUnicode<64>>(held),
+        TypeDescriptor::FixedAscii(4097..=65536) if size == 1 => {
+            texts_of::<FixedAscii<65536>>(values)
+        }
+        TypeDescriptor::FixedUnicode(1) => texts_of::<FixedUnicode<1>>(values),
+        TypeDescriptor::FixedUnicode(2..=64) => texts_of::<FixedUnicode<64>>(values),
         TypeDescriptor::FixedUnicode(65..=4096) if size <= 256 => {
-            texts_of::<FixedUnicode<4096>>(held)
+            texts_of::<FixedUnicode<4096>>(values)
         }
         TypeDescriptor::FixedUnicode(4097..=65536) if size == 1 => {
-            texts_of::<FixedUnicode<65536>>(held)
+            texts_of::<FixedUnicode<65536>>(values)
         }
         _ => None,
     }
 }
 
 /// Reads strings, each of which ends at the first zero byte.
-fn texts_of<T: H5Type + AsRef<[u8]>>(held: &Container) -> Option<Vec<String>> {
+fn texts_of<T: H5Type + AsRef<[u8]>>(values: &Container) -> Option<Vec<String>> {
     let mut texts = Vec::new();
-    for part in held.read_raw::<T>().ok()? {
+    for part in &values.read_raw::<T>().ok()? {
         let text = part.as_ref().split(|byte| *byte == 0).next();
         texts.push(legible(text.unwrap_or_default()));
     }
@@ -203,24 +210,24 @@ fn texts_of<T: H5Type + AsRef<[u8]>>(held: &Container) -> Option<Vec<String>> {
 
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or
 /// is too long.
-pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
-    numbers_up_to(MAX_VALUES, held)
+pub(super) fn numbers(values: &Container) -> Option<Vec<f64>> {
+    numbers_up_to(MAX_VALUES, values)
 }
 
 /// The numbers of a dataset that may be long.
-pub(super) fn many_numbers(held: &Container) -> Option<Vec<f64>> {
-    numbers_up_to(MAX_IN_TABLES, held)
+pub(super) fn many_numbers(values: &Container) -> Option<Vec<f64>> {
+    numbers_up_to(MAX_IN_TABLES, values)
 }
 
-fn numbers_up_to(most: usize, held: &Container) -> Option<Vec<f64>> {
-    if held.size() > most {
+fn numbers_up_to(most: usize, values: &Container) -> Option<Vec<f64>> {
+    if values.size() > most {
         return None;
     }
-    match held.dtype().ok()?.to_descriptor().ok()? {
+    match descriptor(values)? {
         TypeDescriptor::Float(FloatSize::U4 | FloatSize::U8)
         | TypeDescriptor::Integer(_)
         | TypeDescriptor::Unsigned(_)
-        | TypeDescriptor::Enum(_) => held.read_raw::<f64>().ok(),
+        | TypeDescriptor::Enum(_) => values.read_raw::<f64>().ok(),
         _ => None,
     }
 }
