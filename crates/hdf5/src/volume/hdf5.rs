@@ -60,7 +60,7 @@ pub use file::{Files, HeldFiles, StoredFile};
 pub use filters::decode_chunk;
 #[cfg(any(test, feature = "testing"))]
 pub use filters::fuzzing as decoders;
-pub use identity::{ContentId, FileIdentity, KeyOf};
+pub use identity::{FileIdentity, KeyOf};
 pub use library::{ElementMeaning, FilterSpec, look_beside_files};
 pub use links::{LinkPolicy, MissingFiles};
 pub use listing::{Listing, UnfollowedLink};

@@ -24,7 +24,7 @@ use rustix::process::geteuid;
 use voltile_base::tile::Fingerprint;
 
 use super::bytes::FileBytes;
-use super::identity::{ContentId, FileIdentity};
+use super::identity::FileIdentity;
 
 /// The folder of digests within a cache directory.
 const FOLDER: &str = "digests";
@@ -47,7 +47,7 @@ pub struct Digests {
     /// A cache directory, for files whose folders cannot be written.
     cache: Option<PathBuf>,
     /// The contents of files that have been identified, by path, each with the state of the file.
-    known: Mutex<HashMap<PathBuf, (String, ContentId)>>,
+    known: Mutex<HashMap<PathBuf, (String, Fingerprint)>>,
     /// Locked while a file is read.
     turn: Mutex<()>,
     /// The number of pieces read so far of all files.
@@ -66,7 +66,7 @@ impl Digests {
     }
 
     /// Identifies the contents of an open file. Reads all of it, unless its digest is known.
-    pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
+    pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<Fingerprint> {
         let path = &*bytes.path;
         let state = recorded_state(&bytes.identity);
         if let Some(known) = self.known_id(path, &state) {
@@ -78,12 +78,12 @@ impl Digests {
             return Ok(known);
         }
         let digest = self.find_or_compute(bytes, &state)?;
-        let id = ContentId::digest(&(digest.as_bytes(), bytes.identity.length()));
+        let id = Fingerprint::digest(&(digest.as_bytes(), bytes.identity.length()));
         self.known.lock().insert(path.to_owned(), (state, id));
         Ok(id)
     }
 
-    fn known_id(&self, path: &Path, state: &str) -> Option<ContentId> {
+    fn known_id(&self, path: &Path, state: &str) -> Option<Fingerprint> {
         let known = self.known.lock();
         let (known_state, id) = known.get(path)?;
         (known_state == state).then_some(*id)
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    fn id(digests: &Digests, path: &Path) -> ContentId {
+    fn id(digests: &Digests, path: &Path) -> Fingerprint {
         digests
             .identify(&FileBytes::open(&path.canonicalize().unwrap(), None).unwrap())
             .unwrap()

@@ -17,7 +17,7 @@ use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
-use super::identity::{ContentId, FileIdentity};
+use super::identity::FileIdentity;
 use super::{OpenError, library_lock};
 use crate::store::{Location, Store};
 
@@ -280,7 +280,7 @@ impl Files {
             let content = if bytes.is_remote() {
                 // The identity of an object has its address, which is the same everywhere, and its
                 // version. The version alone is not enough: not every store's tags are unique.
-                ContentId::digest(&bytes.identity)
+                Fingerprint::digest(&bytes.identity)
             } else {
                 digests.identify(&bytes)?
             };

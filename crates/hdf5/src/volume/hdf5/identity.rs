@@ -2,8 +2,8 @@
 //! and to make keys.
 //!
 //! A file has changed if its path leads to another state. Keys of tiles are made from path and
-//! state, or from the file's contents if they have been identified ([`ContentId`]): then copies of
-//! a file have the same keys.
+//! state, or from the file's contents if they have been identified: then copies of a file have the
+//! same keys.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -18,17 +18,6 @@ use voltile_base::tile::Fingerprint;
 
 use super::library_lock;
 use crate::store::{Location, Object, Store, Version};
-
-/// Identifies the contents of a file: equal for equal contents, wherever they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContentId(Fingerprint);
-
-impl ContentId {
-    /// Makes it from a digest of all bytes, or from the identity of an object, which has a version.
-    pub fn digest(source: &impl Hash) -> Self {
-        Self(Fingerprint::digest(source))
-    }
-}
 
 /// The contribution of files to a key, in any order, and the rules of access that protect what is
 /// made from them.
@@ -63,7 +52,8 @@ impl Hash for KeyOf<'_> {
         if files.iter().all(|file| file.content.is_none()) {
             return files.hash(hasher);
         }
-        let contents: BTreeSet<ContentId> = files.iter().filter_map(|file| file.content).collect();
+        let contents: BTreeSet<Fingerprint> =
+            files.iter().filter_map(|file| file.content).collect();
         let missing = files.iter().filter(|file| !file.exists());
         let missing: BTreeSet<_> = missing.filter_map(|file| file.path().file_name()).collect();
         (contents, missing).hash(hasher);
@@ -82,8 +72,9 @@ pub struct FileIdentity {
     /// Identifies a file that may grow while it is open: the same in all states between which it
     /// has only grown. `None` for all other files.
     growth: Option<Fingerprint>,
-    /// `None`: unknown, or keys are not made from it.
-    content: Option<ContentId>,
+    /// Identifies the contents: equal for equal contents, wherever they are. `None`: unknown, or
+    /// keys are not made from it.
+    content: Option<Fingerprint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -211,7 +202,7 @@ impl FileIdentity {
     }
 
     /// This identity with a digest of the contents, from which keys are then made.
-    pub(super) fn containing(self, content: ContentId) -> Self {
+    pub(super) fn containing(self, content: Fingerprint) -> Self {
         Self {
             content: Some(content),
             ..self
@@ -400,7 +391,7 @@ mod tests {
             fs::write(place.path().join(name), text).unwrap();
             FileIdentity::of_path(&place.path().join(name)).unwrap()
         };
-        let (one, two) = (ContentId::digest(&1), ContentId::digest(&2));
+        let (one, two) = (Fingerprint::digest(&1), Fingerprint::digest(&2));
         let key = |files: &[&FileIdentity]| {
             Fingerprint::digest(&KeyOf::files(files.iter().copied(), None))
         };
