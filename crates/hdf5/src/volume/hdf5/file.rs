@@ -16,7 +16,7 @@ use super::admission::Admission;
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
-use super::handles::{LastUsed, OnDemand};
+use super::handles::{LazyHandles, RecentFiles};
 use super::identity::FileIdentity;
 use super::{OpenError, library_lock};
 use crate::store::{Location, Store};
@@ -36,7 +36,7 @@ pub struct StoredFile {
     /// digest of each, by address. If one of them differs, the file was written anew.
     landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
     /// Dropped last: it has the file closed, and the descriptor with it.
-    pub(super) handles: OnDemand,
+    pub(super) handles: LazyHandles,
 }
 
 impl StoredFile {
@@ -58,7 +58,7 @@ impl StoredFile {
         bytes.identity = bytes.identity.continuing(before.map(Self::identity));
         let bytes = Arc::new(bytes);
         let admission = Admission::new(Arc::clone(&bytes));
-        let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
+        let handles = LazyHandles::open(&admission, bytes.is_growing(), &files.recent);
         let handles =
             handles.map_err(|e| OpenError::file(&location, why_unreadable(&bytes, &e)))?;
         Ok(Self {
@@ -180,7 +180,7 @@ pub struct Files {
     max_open: usize,
     /// Makes keys from the contents of files; `None`: keys are made from paths and times.
     digests: Option<Digests>,
-    last_used: Arc<LastUsed>,
+    recent: Arc<RecentFiles>,
     /// The files that stay open while a catalogue is being opened.
     held: Mutex<Weak<HeldFiles>>,
 }
@@ -204,7 +204,7 @@ impl Files {
             refused: Mutex::default(),
             max_open: usize::MAX,
             digests: None,
-            last_used: Arc::default(),
+            recent: Arc::default(),
             held: Mutex::default(),
         }
     }

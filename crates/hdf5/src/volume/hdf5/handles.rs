@@ -63,7 +63,7 @@ impl Handles {
 
 /// The files that were used last; they stay open in the library.
 #[derive(Debug, Default)]
-pub(super) struct LastUsed {
+pub(super) struct RecentFiles {
     files: InnerLock<VecDeque<Arc<Handles>>>,
     /// Files that a thread will close once it has the library's lock. They are few: without that
     /// lock, no file is opened.
@@ -74,7 +74,7 @@ pub(super) struct LastUsed {
 /// are closed.
 type ClosingFile = (Option<Arc<Handles>>, Arc<Admission>);
 
-impl LastUsed {
+impl RecentFiles {
     fn note(&self, used: &Arc<Handles>, held: &LibraryHeld) {
         let mut files = self.files.lock(held);
         files.retain(|other| !Arc::ptr_eq(other, used));
@@ -93,9 +93,9 @@ impl LastUsed {
             return;
         }
         drop(closing);
-        let last_used = Arc::clone(self);
+        let recent = Arc::clone(self);
         let thread = thread::Builder::new().name("close".to_owned());
-        if let Err(error) = thread.spawn(move || last_used.close_all()) {
+        if let Err(error) = thread.spawn(move || recent.close_all()) {
             tracing::warn!("no thread can be started that closes a file: {error}");
             self.close_all();
         }
@@ -119,30 +119,30 @@ impl LastUsed {
 /// The library's lock comes before all locks here: some callers hold it already, and even a copy of
 /// a handle takes it.
 #[derive(Debug)]
-pub(super) struct OnDemand {
+pub(super) struct LazyHandles {
     admission: Arc<Admission>,
     open: InnerLock<Weak<Handles>>,
-    last_used: Arc<LastUsed>,
+    recent: Arc<RecentFiles>,
     /// The handles of a growing file, which stays open; `None` for other files.
     always: Option<Arc<Handles>>,
 }
 
-impl OnDemand {
+impl LazyHandles {
     /// Opens the file.
     pub fn open(
         admission: &Arc<Admission>,
         growing: bool,
-        last_used: &Arc<LastUsed>,
+        recent: &Arc<RecentFiles>,
     ) -> Result<Self> {
         let handles = Handles::open(admission)?;
         let open = InnerLock::new(Arc::downgrade(&handles));
-        library_lock::with(|held| last_used.note(&handles, held));
+        library_lock::with(|held| recent.note(&handles, held));
         let admission = Arc::clone(admission);
-        let last_used = Arc::clone(last_used);
+        let recent = Arc::clone(recent);
         Ok(Self {
             admission,
             open,
-            last_used,
+            recent,
             always: growing.then_some(handles),
         })
     }
@@ -160,7 +160,7 @@ impl OnDemand {
         };
         *open = Arc::downgrade(&handles);
         drop(open);
-        self.last_used.note(&handles, held);
+        self.recent.note(&handles, held);
         Ok(handles)
     }
 
@@ -184,11 +184,11 @@ impl OnDemand {
     }
 }
 
-impl Drop for OnDemand {
+impl Drop for LazyHandles {
     fn drop(&mut self) {
         let handles = self.open.get_mut().upgrade();
         drop(self.always.take());
-        self.last_used.close((handles, Arc::clone(&self.admission)));
+        self.recent.close((handles, Arc::clone(&self.admission)));
     }
 }
 
