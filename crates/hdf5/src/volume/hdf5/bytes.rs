@@ -116,7 +116,7 @@ impl FileBytes {
         } else {
             identity
         };
-        ensure_is_there(&identity, is_growing)?;
+        ensure_is_there(&identity)?;
         drop(busy);
         let greatest_length = identity.length().into();
         Ok(Self {
@@ -367,13 +367,12 @@ impl FileBytes {
 }
 
 /// Fails unless the path still leads to the file of this identity.
-fn ensure_is_there(identity: &FileIdentity, is_growing: bool) -> io::Result<()> {
-    let lies_there = identity.path().canonicalize()? == identity.path();
-    let is_same = if is_growing {
-        identity
-            .path()
-            .symlink_metadata()
-            .is_ok_and(|there| identity.is_of_grown(&there))
+fn ensure_is_there(identity: &FileIdentity) -> io::Result<()> {
+    let path = identity.path();
+    let lies_there = path.canonicalize()? == path;
+    let is_same = if identity.is_growing() {
+        let there = path.symlink_metadata();
+        there.is_ok_and(|there| identity.is_of_grown(&there))
     } else {
         identity.is_current()
     };

@@ -1,13 +1,15 @@
 //! Why files and datasets cannot be opened.
 
+use voltile_base::flow::stalls::Unresponsive;
+
 use crate::store::Location;
 
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
     /// The file system does not answer.
-    #[error("{0}")]
-    Unresponsive(voltile_base::flow::stalls::Unresponsive),
+    #[error(transparent)]
+    Unresponsive(#[from] Unresponsive),
     /// The file cannot be opened.
     #[error("{file}: {problem}")]
     File {

@@ -349,8 +349,8 @@ impl Files {
         if let Some(problem) = self.refused.lock().get(&resolved).cloned() {
             return Err(OpenError::file(&resolved, problem));
         }
-        stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
-        library_lock::ensure_available().map_err(OpenError::Unresponsive)?;
+        stalls::ensure_answer([resolved.as_path()])?;
+        library_lock::ensure_available()?;
         let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the
