@@ -47,7 +47,10 @@ impl StoredDataset {
             outer[..RANK - 2].copy_from_slice(&at[..RANK - 2]);
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
-        opened.ensure_unchanged()?;
+        // If a file changed while the box was read, the box could mix two states.
+        for file in opened.files.iter().flatten() {
+            file.ensure_unchanged(&self.place())?;
+        }
         let _library = library_lock::lock()?;
         let converted = self.handle().and_then(|handle| {
             library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut())
@@ -104,11 +107,8 @@ impl OpenRawFiles<'_> {
                     .unwrap_or(usize::MAX)
                     .min(into.len());
                 let (now, later) = into.split_at_mut(here);
-                let place = format!(
-                    "{}, raw file {}",
-                    dataset.place(),
-                    raw.identity.path().display()
-                );
+                let name = raw.identity.path().display();
+                let place = format!("{}, raw file {name}", dataset.place());
                 let from = raw.position.saturating_add(position - begins);
                 let file = match slot {
                     Some(file) => file,
@@ -131,16 +131,6 @@ impl OpenRawFiles<'_> {
         } else {
             Err(dataset.damaged("its raw files are shorter than its shape requires"))
         }
-    }
-
-    /// Fails if one of the files changed while the box was read, because the box could mix two
-    /// states.
-    fn ensure_unchanged(&self) -> Result<(), ReadError> {
-        let place = self.dataset.place();
-        for file in self.files.iter().flatten() {
-            file.ensure_unchanged(&place)?;
-        }
-        Ok(())
     }
 }
 
