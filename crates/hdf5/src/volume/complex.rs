@@ -59,9 +59,8 @@ impl Polar {
     /// The phases if `is_phase`, otherwise the magnitudes, of the numbers with these real and
     /// imaginary parts.
     pub fn new(parts: [Arc<dyn Volume>; 2], is_phase: bool) -> Self {
-        let coding = Err("its voxels are computed from complex numbers".to_owned());
         let shape = VolumeShape {
-            coding,
+            coding: Err("its voxels are computed from complex numbers".to_owned()),
             fill: None,
             ..parts[0].shape().clone()
         };

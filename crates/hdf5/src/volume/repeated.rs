@@ -29,15 +29,11 @@ impl Repeated {
     pub fn new(stored: Arc<dyn Volume>, factor: Xyz<u64>) -> Self {
         let factor = factor.map(|factor| factor.max(1));
         let own = stored.shape();
-        let coding = Err(format!(
-            "each stored voxel is repeated, {factor} times (x × y × z)"
-        ));
-        let size = enlarged(own.size, factor);
-        let chunk = enlarged(own.chunk, factor);
+        let coding = format!("each stored voxel is repeated, {factor} times (x × y × z)");
         let shape = VolumeShape {
-            size,
-            chunk,
-            coding,
+            size: enlarged(own.size, factor),
+            chunk: enlarged(own.chunk, factor),
+            coding: Err(coding),
             ..own.clone()
         };
         Self {

@@ -34,10 +34,9 @@ impl Strided {
     ) -> Self {
         let before = zyx(strides.zip(offset, |stride, offset| stride * offset as usize));
         let strides = strides.zip(step, |stride, step| stride * step as usize);
-        let size = zyx(count.map(|count| count as usize));
         Self {
             start: start + before.iter().sum::<usize>(),
-            size,
+            size: zyx(count.map(|count| count as usize)),
             strides: zyx(strides),
         }
     }

@@ -86,12 +86,11 @@ impl Series {
             z: end,
             ..self.shape.size
         };
-        let coding = Err("its parts along z are separate datasets".to_owned());
         let shape = VolumeShape {
             size,
             times: 1,
             present: None,
-            coding,
+            coding: Err("its parts along z are separate datasets".to_owned()),
             fill: None,
             ..self.shape
         };

@@ -43,12 +43,11 @@ impl Stamp {
             etag,
             modified,
         } = version.clone();
-        let sample = etag.or(modified).unwrap_or_default();
         Self {
             name,
             length,
             modified: (0, 0),
-            sample,
+            sample: etag.or(modified).unwrap_or_default(),
             whole: None,
         }
     }
@@ -57,13 +56,11 @@ impl Stamp {
     pub fn read(path: &Path, name: String) -> io::Result<Self> {
         let file = File::open(path)?;
         let about = file.metadata()?;
-        let sample = sample(&file, about.len())?;
-        let modified = (about.mtime(), about.mtime_nsec());
         Ok(Self {
             name,
             length: about.len(),
-            modified,
-            sample,
+            modified: (about.mtime(), about.mtime_nsec()),
+            sample: sample(&file, about.len())?,
             whole: None,
         })
     }

@@ -249,10 +249,9 @@ pub struct Mapped {
 impl Mapped {
     /// The volume of the values for which the values of `stored` stand.
     pub fn new(stored: Arc<dyn Volume>, values: Values) -> Self {
-        let coding = Err("its stored values stand for other values".to_owned());
         let shape = VolumeShape {
             voxel: values.voxel(),
-            coding,
+            coding: Err("its stored values stand for other values".to_owned()),
             fill: None,
             ..stored.shape().clone()
         };

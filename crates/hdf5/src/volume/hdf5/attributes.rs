@@ -40,10 +40,9 @@ impl Attributes {
     }
 
     pub(super) fn from_location(location: Location) -> Self {
-        let names = location.attr_names().ok();
         Self {
+            names: location.attr_names().ok(),
             location: Some(location),
-            names,
         }
     }
 

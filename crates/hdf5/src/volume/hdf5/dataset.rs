@@ -245,7 +245,7 @@ impl StoredDataset {
         ));
         let element_rank = elements.stored.extents.len();
         let gaps = audited.gaps.iter();
-        let gaps = gaps.map(|gap| padded_gap(gap, element_rank)).collect();
+        let gaps = gaps.map(|gap| padded_around(gap, element_rank, Stripes::WHOLE));
         let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), element_rank);
         let parts = elements.stored.extents.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype()?.size() as u64 / parts;
@@ -265,7 +265,7 @@ impl StoredDataset {
             file,
             files: audited.files,
             missing: audited.missing,
-            gaps,
+            gaps: gaps.collect(),
             path: path.to_owned(),
             shape,
             stored,
@@ -609,6 +609,11 @@ impl StoredDataset {
         self.stored.voxel.stored_bytes()
     }
 
+    /// Whether stored numbers of several bytes are big-endian.
+    pub(super) fn is_big_endian(&self) -> bool {
+        self.stored.big_endian && self.stored_bytes() > 1
+    }
+
     /// Whether stored elements need no conversion.
     pub(super) fn is_native(&self) -> bool {
         let one_byte = self.stored_bytes() == 1;
@@ -772,8 +777,7 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>], element_rank: usize) -> [
     {
         *slowest = true;
     }
-    axes.resize(axes.len() + element_rank, false);
-    padded(&axes, false)
+    padded_around(&axes, element_rank, false)
 }
 
 /// The decoder of these filters; `None` if it lacks one, and the library with its plugins has all.
@@ -797,8 +801,9 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
         Vec::new()
     };
     let path = library::path_of(&scale).ok()?;
+    let own_name = path.rsplit('/').next().unwrap_or_default();
     Some(Scale {
-        names: vec![name, last(&path).to_owned()],
+        names: vec![name, own_name.to_owned()],
         values,
         attributes,
     })
@@ -814,11 +819,6 @@ pub(super) fn is_own(dataset: &Dataset) -> bool {
         storage,
         Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
     )
-}
-
-/// The last name on a path.
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> {
@@ -838,12 +838,12 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
     })
 }
 
-/// The place of a missing source along all axes of a [`Position`]; the last `element_rank` axes are
-/// those of the numbers in an element.
-fn padded_gap(gap: &[Stripes], element_rank: usize) -> [Stripes; RANK] {
-    let mut axes = gap.to_vec();
-    axes.resize(gap.len() + element_rank, Stripes::WHOLE);
-    padded(&axes, Stripes::WHOLE)
+/// Values along all axes of a [`Position`]: `own` along the axes that the library knows, `other`
+/// along those before them and along the `element_rank` axes of the numbers in an element.
+fn padded_around<T: Copy>(own: &[T], element_rank: usize, other: T) -> [T; RANK] {
+    let mut axes = own.to_vec();
+    axes.resize(own.len() + element_rank, other);
+    padded(&axes, other)
 }
 
 /// Cuts boxes to runs of positions along an axis, each the first position and the length; returns

@@ -137,12 +137,10 @@ impl LazyHandles {
         let handles = Handles::open(admission)?;
         let open = InnerLock::new(Arc::downgrade(&handles));
         library_lock::with(|held| recent.note(&handles, held));
-        let admission = Arc::clone(admission);
-        let recent = Arc::clone(recent);
         Ok(Self {
-            admission,
+            admission: Arc::clone(admission),
             open,
-            recent,
+            recent: Arc::clone(recent),
             always: growing.then_some(handles),
         })
     }

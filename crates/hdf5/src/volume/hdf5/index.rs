@@ -192,13 +192,11 @@ impl ChunkIndex {
             let reported = grid.containing(info.offset);
             let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
             if grid.holds(&at) {
-                let number = grid.number(&at);
-                let mask = info.filter_mask;
                 entries.push(Entry {
-                    number,
+                    number: grid.number(&at),
                     address: info.addr,
                     length,
-                    mask,
+                    mask: info.filter_mask,
                 });
             }
             i32::from(entries.len() > MAX_CHUNKS || is_late(until))

@@ -124,9 +124,9 @@ impl StoredDataset {
         Ok(FetchedChunk::Bytes(entry, fetched, pipeline))
     }
 
-    /// The coding of its chunks, if programs that know nothing of HDF5 can decode them; otherwise
-    /// why not.
-    pub(super) fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+    /// The coding of its chunks if programs that know nothing of HDF5 can decode them, as voxels of
+    /// this type; otherwise the reason why they cannot.
+    pub(super) fn chunk_coding(&self, voxel: VoxelType) -> Result<ChunkCoding, String> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Err("it is not stored in chunks".to_owned());
         }
@@ -139,12 +139,10 @@ impl StoredDataset {
             let names = names.join(", ");
             return Err(format!("its filters are {names}, not deflate alone"));
         }
-        let voxel = self.stored.voxel;
-        let is_big_endian = self.stored.big_endian && self.stored_bytes() > 1;
         Ok(ChunkCoding {
             is_zlib,
             voxel,
-            is_big_endian,
+            is_big_endian: self.is_big_endian(),
         })
     }
 

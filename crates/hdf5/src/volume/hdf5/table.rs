@@ -99,14 +99,12 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
         let block = (BLOCK / bytes.max(cell.size()))
             .next_multiple_of(chunk)
             .max(chunk);
-        let file = Arc::clone(file);
-        let dataset = dataset.clone();
         Some(StoredColumn {
             name: field.name,
             rows: rows as u64,
             is_text,
-            file,
-            dataset,
+            file: Arc::clone(file),
+            dataset: dataset.clone(),
             cell,
             is_field,
             block,

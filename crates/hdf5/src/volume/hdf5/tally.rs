@@ -38,13 +38,11 @@ impl StoredDataset {
             Storage::Chunked { .. } => {
                 let entries = self.entries(None)?;
                 let chunks_written = entries.len() as u64;
-                let stored_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
-                let raw_bytes = chunks_written.saturating_mul(self.chunk_bytes());
                 Tally {
                     chunks: self.grid.chunks(),
                     chunks_written,
-                    stored_bytes,
-                    raw_bytes,
+                    stored_bytes: entries.iter().map(|entry| u64::from(entry.length)).sum(),
+                    raw_bytes: chunks_written.saturating_mul(self.chunk_bytes()),
                     ..one
                 }
             }
@@ -174,10 +172,9 @@ fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
         }
         stride = stride.saturating_mul(*extent);
     }
-    let bytes_read = reads.saturating_mul(run.div_ceil(PAGE).saturating_mul(PAGE));
     ReadCost {
         reads,
-        bytes_read,
+        bytes_read: reads.saturating_mul(run.div_ceil(PAGE).saturating_mul(PAGE)),
         bytes_inflated: 0,
     }
 }

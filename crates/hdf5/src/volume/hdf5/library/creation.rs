@@ -62,13 +62,11 @@ fn filter(creation: &DatasetCreate, index: u32) -> Result<FilterSpec> {
             name.as_mut_ptr(),
             &mut config,
         ))?;
-        let available = hdf5_sys::h5z::H5Zfilter_avail(id) > 0;
-        let values = values[..count.min(values.len())].to_vec();
         Ok(FilterSpec {
             id,
             name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
-            values,
-            available,
+            values: values[..count.min(values.len())].to_vec(),
+            available: hdf5_sys::h5z::H5Zfilter_avail(id) > 0,
         })
     }
 }

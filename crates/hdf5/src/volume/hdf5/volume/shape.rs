@@ -20,27 +20,22 @@ pub(super) fn volume_shape(
     if let Some(cut) = view.size {
         size = size.zip(cut, u64::min);
     }
-    let chunk = roles.spatial(&dataset.chunk_shape(), 1);
     let stored = dataset.stored.voxel;
     let voxel = match (stored, view.reinterpret_as) {
         (signed, Some(unsigned)) if signed.unsigned() == Some(unsigned) => unsigned,
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
-    let access = access(dataset, chunks);
-    let is_remote = dataset.file.is_remote();
-    let coding = chunk_coding(dataset, roles, voxel);
-    let fill = fill(dataset, voxel);
     VolumeShape {
         voxel,
         size,
         times,
         present: None,
-        chunk,
-        access,
-        is_remote,
-        coding,
-        fill,
+        chunk: roles.spatial(&dataset.chunk_shape(), 1),
+        access: access(dataset, chunks),
+        is_remote: dataset.file.is_remote(),
+        coding: chunk_coding(dataset, roles, voxel),
+        fill: fill(dataset, voxel),
     }
 }
 
@@ -59,7 +54,7 @@ fn chunk_coding(
     roles: &AxisRoles,
     voxel: VoxelType,
 ) -> Result<ChunkCoding, String> {
-    let coding = dataset.chunk_coding()?;
+    let coding = dataset.chunk_coding(voxel)?;
     if !roles.is_in_order() {
         return Err("its axes are not in the order z, y, x".to_owned());
     }
@@ -68,7 +63,7 @@ fn chunk_coding(
             return Err("its chunks hold several time points or channels".to_owned());
         }
     }
-    Ok(ChunkCoding { voxel, ..coding })
+    Ok(coding)
 }
 
 /// The fill value that the dataset declares, as one voxel.
@@ -111,10 +106,9 @@ pub(super) fn stored_array(
         );
     }
     let fill = shape.fill.clone().ok_or("its fill value cannot be read")?;
-    let is_big_endian = dataset.stored.big_endian && dataset.stored_bytes() > 1;
     Ok(StoredArray {
         voxel: shape.voxel,
-        is_big_endian,
+        is_big_endian: dataset.is_big_endian(),
         chunk,
         is_reversed,
         codecs,
