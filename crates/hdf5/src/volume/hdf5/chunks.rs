@@ -19,6 +19,7 @@ use voltile_base::tile::Fingerprint;
 
 use super::dataset::StoredDataset;
 use super::grid::Position;
+use super::index::Entry;
 use super::reused_buffer;
 use crate::volume::{ReadError, Samples, UnfinishedChunks, Voxel, VoxelType, with_samples};
 pub use finish::{UnfinishedChunk, Verify};
@@ -202,15 +203,15 @@ impl ChunkStore {
             .is_some_and(|chunk| chunk.holds(wanted.voxels))
     }
 
-    /// The chunk, with at least the wanted voxels: from the cache, from another thread that is
-    /// decoding it, or from `produce`, which decodes its first voxels, as many as it is told.
+    /// The chunk with this index entry, with at least the wanted voxels: from the cache, from
+    /// another thread that is decoding it, or decoded here.
     pub(super) fn get(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(u64) -> Result<Chunk, ReadError>,
+        entry: Option<Entry>,
     ) -> Result<Arc<Chunk>, ReadError> {
         loop {
-            let waiter = match self.find(wanted, &produce)? {
+            let waiter = match self.find(wanted, entry)? {
                 FoundChunk::Chunk(chunk) => return Ok(chunk),
                 FoundChunk::InFlight(waiter) => waiter,
             };
@@ -220,7 +221,7 @@ impl ChunkStore {
                 Ok(_) => {}
                 // The other thread may have decoded further, and found damage beyond the voxels
                 // wanted here.
-                Err(_) => return produce(self.voxels_to_decode(wanted, None)).map(Arc::new),
+                Err(_) => return self.decode(wanted, entry, None).map(Arc::new),
             }
         }
     }
@@ -229,7 +230,7 @@ impl ChunkStore {
     pub(super) fn find(
         &self,
         wanted: &ChunkRequest<'_>,
-        produce: impl Fn(u64) -> Result<Chunk, ReadError>,
+        entry: Option<Entry>,
     ) -> Result<FoundChunk, ReadError> {
         // When a shorter prefix was decoded that is in the cache.
         let mut begun = None;
@@ -245,7 +246,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = produce(self.voxels_to_decode(wanted, begun)).map(Arc::new);
+                let chunk = self.decode(wanted, entry, begun).map(Arc::new);
                 flight.land(match &chunk {
                     Ok(chunk) => Ok((Arc::clone(chunk), chunk.weight())),
                     Err(error) => Err(error.clone()),

@@ -250,11 +250,7 @@ impl Hdf5Volume {
         for (entry, wanted) in located {
             self.end_early(reading)?;
             let request = self.chunk_request(wanted, reading);
-            let found = meter.fetch(|| {
-                self.chunks
-                    .find(&request, |voxels| self.decode(*entry, &request, voxels))
-            })?;
-            match found {
+            match meter.fetch(|| self.chunks.find(&request, *entry))? {
                 FoundChunk::Chunk(chunk) => self.copy(&chunk, wanted, reading, into)?,
                 FoundChunk::InFlight(_) => in_flight.push((entry, wanted)),
             }
@@ -303,21 +299,7 @@ impl Hdf5Volume {
         reading: &BoxReading<'_>,
     ) -> Result<Arc<Chunk>, ReadError> {
         self.end_early(reading)?;
-        let request = self.chunk_request(wanted, reading);
-        self.chunks
-            .get(&request, |voxels| self.decode(entry, &request, voxels))
-    }
-
-    /// Fetches a chunk, and decodes its first voxels, at least this many.
-    fn decode(
-        &self,
-        entry: Option<Entry>,
-        request: &ChunkRequest<'_>,
-        voxels: u64,
-    ) -> Result<Chunk, ReadError> {
-        let meter = self.chunks.meter(request);
-        let stored = self.dataset.fetch(&request.at, entry, meter)?;
-        self.chunks.decode(request, &stored, voxels)
+        self.chunks.get(&self.chunk_request(wanted, reading), entry)
     }
 
     /// Copies from the chunks that are in the cache, and returns the missing ones.

@@ -16,7 +16,7 @@ use voltile_base::flow::trace::RequestId;
 use super::{Chunk, ChunkRequest, ChunkStore, WHOLE};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
-use crate::volume::hdf5::stored_chunk::FetchedChunk;
+use crate::volume::hdf5::index::Entry;
 use crate::volume::{ReadError, VoxelType};
 use serde::Deserialize;
 
@@ -55,11 +55,7 @@ impl ChunkStore {
 
     /// How many voxels of a chunk to decode, counted from its first one. If a shorter prefix of it
     /// is in the cache, `begun` is when that was decoded.
-    pub(super) fn voxels_to_decode(
-        &self,
-        wanted: &ChunkRequest<'_>,
-        begun: Option<Instant>,
-    ) -> u64 {
+    fn voxels_to_decode(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> u64 {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -110,17 +106,20 @@ impl ChunkStore {
             .is_some_and(|chunk| chunk.is_whole && !chunk.is_constant)
     }
 
-    /// Decodes the first `voxels` voxels of a chunk, at least as many as wanted. If its stream
-    /// breaks off after the wanted ones, decodes only these.
-    pub(in super::super) fn decode(
+    /// Fetches the chunk with this index entry, and decodes it as far as expected. If its stream
+    /// breaks off after the wanted voxels, decodes only these. `begun` is as in
+    /// [`ChunkStore::voxels_to_decode`].
+    pub(super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
-        stored: &FetchedChunk<'_>,
-        voxels: u64,
+        entry: Option<Entry>,
+        begun: Option<Instant>,
     ) -> Result<Chunk, ReadError> {
         let dataset = wanted.dataset;
-        let decode =
-            |voxels| dataset.decode(&wanted.at, stored, voxels, wanted.voxel, self.meter(wanted));
+        let voxels = self.voxels_to_decode(wanted, begun);
+        let meter = self.meter(wanted);
+        let stored = dataset.fetch(&wanted.at, entry, meter)?;
+        let decode = |voxels| dataset.decode(&wanted.at, &stored, voxels, wanted.voxel, meter);
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
             Err(error) => {
