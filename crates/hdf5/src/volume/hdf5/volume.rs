@@ -98,10 +98,7 @@ impl Hdf5Volume {
         let step = reading.request.step;
         grid.chunks_of(&reading.stored).filter_map(move |at| {
             let part = grid.part_of(&at, &reading.stored);
-            let within = Region {
-                start: self.roles.spatial(&part.start, 0),
-                size: self.roles.spatial(&part.count, 1),
-            };
+            let within = self.roles.region(&part.start, &part.count);
             Some(WantedChunk {
                 sieve: Sieve::new(&within, region, step)?,
                 at,
@@ -486,14 +483,10 @@ impl Volume for Hdf5Volume {
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        let mut gaps = Vec::new();
-        for gap in self.dataset.gaps_in(&self.roles.stored_box(time, region)) {
-            gaps.push(Region {
-                start: self.roles.spatial(&gap.start, 0),
-                size: self.roles.spatial(&gap.count, 1),
-            });
-        }
-        gaps
+        let stored = self.roles.stored_box(time, region);
+        let gaps = self.dataset.gaps_in(&stored).into_iter();
+        gaps.map(|gap| self.roles.region(&gap.start, &gap.count))
+            .collect()
     }
 
     fn is_final(&self, time: u64, region: &Region) -> bool {

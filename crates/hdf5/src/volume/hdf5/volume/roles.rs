@@ -102,6 +102,14 @@ impl AxisRoles {
         }
     }
 
+    /// The region that a box in stored axis order shows.
+    pub fn region(&self, start: &Position, count: &Position) -> Region {
+        Region {
+            start: self.spatial(start, 0),
+            size: self.spatial(count, 1),
+        }
+    }
+
     /// The place of samples in a contiguous buffer of shape `dims` (stored order). The samples lie
     /// in a part of the buffer whose first voxel is at `within`.
     pub fn place(
