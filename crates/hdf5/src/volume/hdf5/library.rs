@@ -29,7 +29,7 @@ use hdf5_sys::h5s as s;
 use hdf5_sys::h5t::H5Tconvert;
 
 pub(super) use address::{Superblock, header_address, superblock};
-pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
+pub(super) use chunk::{is_extensible_array, is_version_1_btree, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
     VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,

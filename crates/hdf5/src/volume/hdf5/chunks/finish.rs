@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use serde::Deserialize;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::trace::RequestId;
 
@@ -18,7 +19,6 @@ use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::index::Entry;
 use crate::volume::{ReadError, VoxelType};
-use serde::Deserialize;
 
 /// When the checksums of chunks that are needed only in part are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

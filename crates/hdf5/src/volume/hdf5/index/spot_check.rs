@@ -11,7 +11,7 @@ use hdf5::Dataset;
 use super::entry::Entry;
 use crate::volume::hdf5::file::StoredFile;
 use crate::volume::hdf5::grid::{Grid, RANK};
-use crate::volume::hdf5::library::{self, RawChunk};
+use crate::volume::hdf5::library;
 
 /// The total number of bytes to compare at most.
 const MAX_COMPARED: u64 = 8 << 20;
@@ -51,7 +51,7 @@ impl SpotCheck<'_> {
         let Ok(found) = library::read_chunk(self.handle, &origin, &mut []) else {
             return wrong("is listed, but a lookup does not find it");
         };
-        if (length_of(&found), found.mask) != (entry.length, entry.mask) {
+        if (found.length, found.mask) != (entry.length, entry.mask) {
             let listed = entry.length;
             let mask = entry.mask;
             return wrong(&format!(
@@ -101,11 +101,6 @@ impl SpotCheck<'_> {
         let own = RANK - self.handle.ndim().min(RANK);
         self.grid.origin(&self.grid.numbered(number))[own..].to_vec()
     }
-}
-
-/// The length as it would be in an [`Entry`].
-fn length_of(chunk: &RawChunk) -> u32 {
-    u32::try_from(chunk.length).unwrap_or(u32::MAX)
 }
 
 fn disagreement(origin: &[u64], problem: &str) -> String {

@@ -12,8 +12,8 @@ const EXTENSIBLE_ARRAY: H5D_chunk_index_t = 4;
 /// The result of a chunk lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::volume::hdf5) struct RawChunk {
-    /// The stored length in bytes.
-    pub length: u64,
+    /// The stored length in bytes; `u32::MAX` if it is longer than HDF5 allows.
+    pub length: u32,
     /// A set bit means that the filter at that position was skipped.
     pub mask: u32,
 }
@@ -72,7 +72,7 @@ pub(in crate::volume::hdf5) fn read_chunk(
         hdf5::h5check(read)
     })?;
     Ok(RawChunk {
-        length: length as u64,
+        length: u32::try_from(length).unwrap_or(u32::MAX),
         mask,
     })
 }
