@@ -60,8 +60,11 @@ pub fn start(
     descriptors: usize,
 ) -> io::Result<Listening> {
     let limit = connection_limit(settings, descriptors);
-    let metrics = site.get().service.metrics().connections.clone();
-    metrics.limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
+    let service = Arc::clone(&site.get().service);
+    let metrics = service.metrics();
+    metrics
+        .connection_limit
+        .set(i64::try_from(limit).unwrap_or(i64::MAX));
     let mut builder = Server::build()
         .workers(settings.workers.get())
         .max_concurrent_connections(limit.div_ceil(settings.workers.get()))
@@ -70,7 +73,7 @@ pub fn start(
         .disable_signals();
     let services = ServiceMaker {
         site: web::Data::from(site),
-        open: metrics.open,
+        open: metrics.connections.clone(),
         timeouts: ConnectionTimeouts {
             head: settings.head_timeout,
             idle: settings.idle_timeout,

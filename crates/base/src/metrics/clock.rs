@@ -3,11 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 
 /// The time that all threads spent on one kind of work; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(pub(super) Counter<f64, AtomicU64>);
+pub struct Clock(Counter<f64, AtomicU64>);
 
 impl Clock {
     /// Runs `work` and adds its duration.
@@ -22,9 +24,14 @@ impl Clock {
     pub fn add(&self, span: Duration) {
         self.0.inc_by(span.as_secs_f64());
     }
+}
 
-    /// The total so far.
-    pub fn seconds(&self) -> f64 {
-        self.0.get()
+impl EncodeMetric for Clock {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0.metric_type()
     }
 }

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
 
 use crate::name::Name;
 
@@ -21,21 +22,21 @@ const OTHERS: &str = "other";
 /// The counters of one dataset.
 #[derive(Debug, Default)]
 pub struct DatasetCounters {
-    requests: AtomicU64,
-    renders: AtomicU64,
-    bytes: AtomicU64,
+    requests: Counter,
+    renders: Counter,
+    bytes: Counter,
 }
 
 impl DatasetCounters {
     /// Counts an answered request, and the length of its body.
     pub fn count_request(&self, bytes: u64) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.requests.inc();
+        self.bytes.inc_by(bytes);
     }
 
     /// Counts a render.
     pub fn count_render(&self) {
-        self.renders.fetch_add(1, Ordering::Relaxed);
+        self.renders.inc();
     }
 }
 
@@ -66,69 +67,46 @@ impl DatasetMetrics {
         }
     }
 
-    /// The counters of the visible datasets, and the sum of all datasets without counters of their
-    /// own.
-    pub(super) fn listed(&self, visible: impl Fn(&Name) -> bool) -> VisibleCounters {
+    /// Registers the metrics of the visible datasets.
+    pub(super) fn register(&self, registry: &mut Registry, visible: impl Fn(&Name) -> bool) {
+        let listed = self.listed(visible);
+        let counters = |counter: fn(&DatasetCounters) -> &Counter| {
+            let all = listed.iter();
+            let all = all.map(|(dataset, counters)| (dataset.clone(), counter(counters).clone()));
+            CounterByDataset(all.collect())
+        };
+        let help = "Requests answered, by dataset";
+        registry.register("dataset_requests", help, counters(|of| &of.requests));
+        let help = "Renders, by dataset";
+        registry.register("dataset_renders", help, counters(|of| &of.renders));
+        let help = "Bytes of response bodies, by dataset";
+        registry.register("dataset_sent_bytes", help, counters(|of| &of.bytes));
+    }
+
+    /// The visible datasets with their counters, and the sum of all datasets without counters of
+    /// their own.
+    fn listed(&self, visible: impl Fn(&Name) -> bool) -> Vec<(String, Arc<DatasetCounters>)> {
         let named = self.0.named.lock();
         let mut all: Vec<_> = named
             .iter()
             .filter(|(name, _)| visible(name))
-            .map(|(name, counters)| (name.as_str().to_owned(), Arc::clone(counters)))
+            .map(|(name, counters)| (name.to_string(), Arc::clone(counters)))
             .collect();
-        if named.len() >= MAX_DATASETS || self.0.others.requests.load(Ordering::Relaxed) > 0 {
+        if named.len() >= MAX_DATASETS || self.0.others.requests.get() > 0 {
             all.push((OTHERS.to_owned(), Arc::clone(&self.0.others)));
         }
-        VisibleCounters(all)
+        all
     }
 }
-
-/// Counters with the label of each.
-#[derive(Debug, Clone)]
-pub(super) struct VisibleCounters(Vec<(String, Arc<DatasetCounters>)>);
-
-impl VisibleCounters {
-    /// The metrics: name, help, values.
-    pub fn metrics(&self) -> [(&'static str, &'static str, PerDataset); 3] {
-        let metrics: [(&str, &str, CounterOf); 3] = [
-            (
-                "dataset_requests",
-                "Requests answered, by dataset",
-                |counters| &counters.requests,
-            ),
-            ("dataset_renders", "Renders, by dataset", |counters| {
-                &counters.renders
-            }),
-            (
-                "dataset_sent_bytes",
-                "Bytes of response bodies, by dataset",
-                |counters| &counters.bytes,
-            ),
-        ];
-        metrics.map(|(name, help, counter)| {
-            let all = self.clone();
-            (name, help, PerDataset { all, counter })
-        })
-    }
-}
-
-/// Picks one of a dataset's counters.
-type CounterOf = fn(&DatasetCounters) -> &AtomicU64;
 
 /// The same counter of each dataset.
 #[derive(Debug)]
-pub(super) struct PerDataset {
-    all: VisibleCounters,
-    counter: CounterOf,
-}
+struct CounterByDataset(Vec<(String, Counter)>);
 
-impl EncodeMetric for PerDataset {
+impl EncodeMetric for CounterByDataset {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for (name, counters) in &self.all.0 {
-            let count = (self.counter)(counters).load(Ordering::Relaxed);
-            let labels = [("dataset", name.as_str())];
-            encoder
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+        for (dataset, counter) in &self.0 {
+            counter.encode(encoder.encode_family(&[("dataset", dataset.as_str())])?)?;
         }
         Ok(())
     }
@@ -154,8 +132,8 @@ mod tests {
             &counters(MAX_DATASETS),
             &counters(MAX_DATASETS + 1)
         ));
-        assert_eq!(datasets.listed(|_| true).0.len(), MAX_DATASETS + 1);
-        let shown = datasets.listed(|name| name.as_str() == "d7").0;
+        assert_eq!(datasets.listed(|_| true).len(), MAX_DATASETS + 1);
+        let shown = datasets.listed(|name| name.as_str() == "d7");
         assert_eq!(
             shown
                 .iter()

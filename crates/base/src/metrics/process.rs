@@ -2,9 +2,8 @@
 //! for each scrape.
 
 use std::fs;
-use std::sync::atomic::AtomicU64;
 
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 /// Registers what the system reports; nothing where there is no `/proc`.
@@ -27,10 +26,9 @@ pub(super) fn register(registry: &mut Registry) {
         ),
     ];
     for (name, help, value) in values {
-        let Some(value) = value else { continue };
-        let gauge = Gauge::<u64, AtomicU64>::default();
-        gauge.set(value);
-        registry.register(name, help, gauge);
+        if let Some(value) = value {
+            registry.register(name, help, ConstGauge::new(value));
+        }
     }
 }
 

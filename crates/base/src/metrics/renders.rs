@@ -30,7 +30,7 @@ impl Rendered {
 }
 
 /// Histograms for each kind of render and each stage.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RenderTimes([[TimeHistogram; Stage::ALL.len()]; Rendered::ALL.len()]);
 
 impl RenderTimes {
@@ -46,7 +46,7 @@ impl EncodeMetric for RenderTimes {
         for (rendered, histograms) in Rendered::ALL.iter().zip(&self.0) {
             for (stage, histogram) in Stage::ALL.iter().zip(histograms) {
                 let labels = [("form", rendered.name()), ("stage", stage.name())];
-                histogram.encode(&mut encoder.encode_family(&labels)?)?;
+                histogram.encode(encoder.encode_family(&labels)?)?;
             }
         }
         Ok(())

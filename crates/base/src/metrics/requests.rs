@@ -1,5 +1,6 @@
 //! Requests counted by form, status and outcome, and their durations by form.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -78,20 +79,11 @@ const STATUSES: [u16; 17] = [
 /// The index of all other statuses.
 const OTHER_STATUS: usize = STATUSES.len();
 
-/// Counters for each form, status and outcome.
-#[derive(Debug)]
-pub(super) struct RequestCounts {
-    counts: Vec<AtomicU64>,
-}
-
-impl Default for RequestCounts {
-    fn default() -> Self {
-        let length = Form::ALL.len() * (STATUSES.len() + 1) * Outcome::ALL.len();
-        Self {
-            counts: (0..length).map(|_| AtomicU64::new(0)).collect(),
-        }
-    }
-}
+/// Counters for each form, status and outcome; clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RequestCounts(
+    Arc<[[[AtomicU64; Outcome::ALL.len()]; STATUSES.len() + 1]; Form::ALL.len()]>,
+);
 
 impl RequestCounts {
     pub fn count(&self, form: Form, status: u16, outcome: Outcome) {
@@ -99,37 +91,33 @@ impl RequestCounts {
             .iter()
             .position(|known| *known == status)
             .unwrap_or(OTHER_STATUS);
-        let index =
-            (form as usize * (STATUSES.len() + 1) + status) * Outcome::ALL.len() + outcome as usize;
-        if let Some(count) = self.counts.get(index) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+        self.0[form as usize][status][outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl EncodeMetric for RequestCounts {
     /// Leaves out what never happened.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for (index, count) in self.counts.iter().enumerate() {
-            let count = count.load(Ordering::Relaxed);
-            if count == 0 {
-                continue;
+        for (form, by_status) in Form::ALL.iter().zip(self.0.iter()) {
+            for (status, by_outcome) in by_status.iter().enumerate() {
+                let status = STATUSES
+                    .get(status)
+                    .map_or("other".to_owned(), u16::to_string);
+                for (outcome, count) in Outcome::ALL.iter().zip(by_outcome) {
+                    let count = count.load(Ordering::Relaxed);
+                    if count == 0 {
+                        continue;
+                    }
+                    let labels = [
+                        ("form", form.name()),
+                        ("status", status.as_str()),
+                        ("cache", outcome.name()),
+                    ];
+                    encoder
+                        .encode_family(&labels)?
+                        .encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+                }
             }
-            let rest = index / Outcome::ALL.len();
-            let outcome = Outcome::ALL[index % Outcome::ALL.len()];
-            let form = Form::ALL[rest / (STATUSES.len() + 1)];
-            let status = rest % (STATUSES.len() + 1);
-            let status = STATUSES
-                .get(status)
-                .map_or("other".to_owned(), u16::to_string);
-            let labels = [
-                ("form", form.name()),
-                ("status", status.as_str()),
-                ("cache", outcome.name()),
-            ];
-            encoder
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
         }
         Ok(())
     }
@@ -140,7 +128,7 @@ impl EncodeMetric for RequestCounts {
 }
 
 /// Durations by form.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RequestTimes([TimeHistogram; Form::ALL.len()]);
 
 impl RequestTimes {
@@ -152,7 +140,7 @@ impl RequestTimes {
 impl EncodeMetric for RequestTimes {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         for (form, times) in Form::ALL.iter().zip(&self.0) {
-            times.encode(&mut encoder.encode_family(&[("form", form.name())])?)?;
+            times.encode(encoder.encode_family(&[("form", form.name())])?)?;
         }
         Ok(())
     }

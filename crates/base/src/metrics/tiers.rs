@@ -1,10 +1,7 @@
 //! The counters of each tier: a store of encoded tiles outside of this process's memory.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -30,7 +27,7 @@ pub struct TierCounters {
     pub skipped: Counter,
     /// 1 while the circuit breaker is open.
     pub open: Gauge,
-    lookups: Arc<TimeHistogram>,
+    lookups: TimeHistogram,
 }
 
 impl TierCounters {
@@ -71,30 +68,13 @@ impl TierCounters {
             registry.register(format!("{prefix}_{name}"), help, counter.clone());
         }
         let help = format!("Time of lookups in {what}");
-        registry.register(
-            format!("{prefix}_lookup_seconds"),
-            help,
-            LookupTimes(Arc::clone(&self.lookups)),
-        );
+        let name = format!("{prefix}_lookup_seconds");
+        registry.register(name, help, self.lookups.clone());
         if has_breaker {
             let help = format!("Lookups in {what} that were not made: circuit breaker open");
             registry.register(format!("{prefix}_skipped"), help, self.skipped.clone());
             let help = format!("1 while the circuit breaker of {what} is open");
             registry.register(format!("{prefix}_breaker_open"), help, self.open.clone());
         }
-    }
-}
-
-/// The metric of the times of lookups.
-#[derive(Debug)]
-struct LookupTimes(Arc<TimeHistogram>);
-
-impl EncodeMetric for LookupTimes {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        self.0.encode(&mut encoder)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
     }
 }
