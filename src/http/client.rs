@@ -16,7 +16,7 @@ use actix_web::http::header::{self, HeaderName};
 
 use crate::config::Proxy;
 use crate::service::{Client, Demand, Urgency};
-use reports::{NOWHERE, ProxyReports};
+use reports::ProxyReports;
 
 /// The longest `host:port` accepted.
 const LONGEST_HOST: usize = 255;
@@ -75,22 +75,20 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
 
 /// The address of the client.
 pub(super) fn address(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
-    let peer = peer(request);
-    ProxyReports::from_request(request, peer, trusted)
-        .map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
+    ProxyReports::from_request(request, trusted).client
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.
 pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<String, BadHost> {
-    let reports = ProxyReports::from_request(request, peer(request), trusted);
-    let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
+    let reports = ProxyReports::from_request(request, trusted);
+    let scheme = match reports.scheme {
         None if request.app_data::<OverTls>().is_some() => "https",
         None => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("http") => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("https") => "https",
         Some((header, _)) => return Err(BadHost::Scheme(header)),
     };
-    Ok(format!("{scheme}://{}", host(request, reports)?))
+    Ok(format!("{scheme}://{}", host(request, &reports)?))
 }
 
 /// Fails unless the request is addressed to one of the hosts, on any port. Without hosts, every
@@ -103,10 +101,7 @@ pub(super) fn check_host(
     if hosts.is_empty() {
         return Ok(());
     }
-    let requested = host(
-        request,
-        ProxyReports::from_request(request, peer(request), trusted),
-    )?;
+    let requested = host(request, &ProxyReports::from_request(request, trusted))?;
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
         _ => requested,
@@ -120,11 +115,8 @@ pub(super) fn check_host(
 }
 
 /// The host that the client used, with the port if it named one.
-fn host<'r>(
-    request: &'r HttpRequest,
-    reports: Option<ProxyReports<'r>>,
-) -> Result<&'r str, BadHost> {
-    let (header, host) = match reports.and_then(|reports| reports.host) {
+fn host<'r>(request: &'r HttpRequest, reports: &ProxyReports<'r>) -> Result<&'r str, BadHost> {
+    let (header, host) = match reports.host {
         Some(reported) => reported,
         None => own_host(request)?,
     };
@@ -133,12 +125,6 @@ fn host<'r>(
     } else {
         Err(BadHost::Malformed(header))
     }
-}
-
-/// The address of the peer; `None` on the Unix socket. A TCP connection without one is not
-/// admitted.
-fn peer(request: &HttpRequest) -> Option<IpAddr> {
-    request.peer_addr().map(|address| address.ip())
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section

@@ -8,14 +8,15 @@ use actix_web::http::header::HeaderMap;
 use crate::config::Proxy;
 
 /// The address of a client on the Unix socket if no trusted proxy reports one.
-pub(super) const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 const FOR: &str = "x-forwarded-for";
 const HOST: &str = "x-forwarded-host";
 const SCHEME: &str = "x-forwarded-proto";
 const FORWARDED: &str = "forwarded";
 
-/// The client, host and scheme that the trusted proxies report.
+/// The client, host and scheme that the trusted proxies report. If the peer is not one of them, it
+/// is the client, and nothing is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxyReports<'r> {
     pub client: IpAddr,
@@ -26,24 +27,24 @@ pub(super) struct ProxyReports<'r> {
 }
 
 impl<'r> ProxyReports<'r> {
-    /// `None` if the peer is not a trusted proxy.
-    pub fn from_request(
-        request: &'r HttpRequest,
-        peer: Option<IpAddr>,
-        trusted: &[Proxy],
-    ) -> Option<Self> {
-        if !trusted.iter().any(|proxy| proxy.is_peer(peer)) {
-            return None;
-        }
+    pub fn from_request(request: &'r HttpRequest, trusted: &[Proxy]) -> Self {
+        // A peer without an address is on the Unix socket: TCP connections have one.
+        let peer = request.peer_addr().map(|address| address.ip());
+        let is_proxy = trusted.iter().any(|proxy| proxy.is_peer(peer));
         let peer = peer.unwrap_or(NOWHERE);
         let headers = request.headers();
-        if [FOR, HOST, SCHEME]
-            .iter()
-            .any(|name| headers.contains_key(*name))
-        {
-            return Some(Self::of_lists(headers, peer, trusted));
+        let mut lists = [FOR, HOST, SCHEME].iter();
+        if !is_proxy {
+            Self {
+                client: peer,
+                host: None,
+                scheme: None,
+            }
+        } else if lists.any(|name| headers.contains_key(*name)) {
+            Self::of_lists(headers, peer, trusted)
+        } else {
+            Self::of_elements(headers, peer, trusted)
         }
-        Some(Self::of_elements(headers, peer, trusted))
     }
 
     /// Reads `X-Forwarded-For`, `-Host` and `-Proto`.
@@ -93,10 +94,6 @@ fn parameter<'r>(element: &'r str, name: &str) -> Option<&'r str> {
     Some(unquoted(value.trim()))
 }
 
-fn is_trusted(address: IpAddr, trusted: &[Proxy]) -> bool {
-    trusted.iter().any(|proxy| proxy.is_peer(Some(address)))
-}
-
 /// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns
 /// the last address reached and its index in `reported`. An address that cannot be parsed ends the
 /// walk: the proxy that reported it counts as the client.
@@ -113,7 +110,7 @@ fn trace(
             break;
         };
         client = address;
-        if !is_trusted(address, trusted) {
+        if !trusted.iter().any(|proxy| proxy.is_peer(Some(address))) {
             break;
         }
     }
