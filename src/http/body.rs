@@ -53,9 +53,14 @@ impl MessageBody for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Infallible>>> {
-        let length = self.rest.len().min(PIECE);
-        Poll::Ready((length > 0).then(|| Ok(self.rest.split_to(length))))
+        Poll::Ready(next_piece(&mut self.rest))
     }
+}
+
+/// Takes the next piece from the bytes that remain; `None` at their end.
+fn next_piece(rest: &mut Bytes) -> Option<Result<Bytes, Infallible>> {
+    let length = rest.len().min(PIECE);
+    (length > 0).then(|| Ok(rest.split_to(length)))
 }
 
 /// A body of several parts, with the same bytes between any two of them; `length` bytes in all.
@@ -73,15 +78,8 @@ pub(super) fn joined(
             Some(between.clone())
         }
     });
-    SizedStream::new(length as u64, stream::iter(parts.flat_map(split)))
-}
-
-/// The pieces of a part.
-fn split(mut part: Bytes) -> impl Iterator<Item = Result<Bytes, Infallible>> {
-    std::iter::from_fn(move || {
-        let length = part.len().min(PIECE);
-        (length > 0).then(|| Ok(part.split_to(length)))
-    })
+    let pieces = parts.flat_map(|mut part| std::iter::from_fn(move || next_piece(&mut part)));
+    SizedStream::new(length as u64, stream::iter(pieces))
 }
 
 #[cfg(test)]
