@@ -35,7 +35,6 @@ mod security;
 mod site;
 pub mod systemd;
 mod tiles;
-mod view;
 mod viewers;
 mod voxels;
 mod zarr;
@@ -174,7 +173,7 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
         path => match first_segment(path) {
             (VOXELS, rest) => in_time(context, Form::Box, voxels::answer(context, rest)).await,
             (VIEW, rest) if context.site.description.adjust => {
-                in_time(context, Form::View, view::answer(context, rest)).await
+                in_time(context, Form::View, tiles::answer_view(context, rest)).await
             }
             (NEUROGLANCER, rest) => {
                 in_time(

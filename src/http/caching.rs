@@ -1,12 +1,13 @@
 //! How long clients may keep responses, and whether they have them already.
 
-use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use voltile_base::request::VersionedToken;
 
-use crate::catalog::CachePolicy;
+use super::context::Context;
+use crate::catalog::{CachePolicy, RequestPlan};
 
-/// The `Cache-Control` of a response at an address: with a version in the address, it never
+/// The `Cache-Control` of whole data at an address: with a version in the address, it never
 /// changes.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() {
@@ -16,17 +17,48 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
     }
 }
 
-/// The `Cache-Control` of an answer.
-pub(super) fn cache_control(
+/// Records the dataset of a request, and confirms the client's copy with 304 if it is current. A
+/// copy of incomplete data is never confirmed. `lifetime` is the `Cache-Control` of whole data.
+pub(super) fn confirmed(
+    context: &Context<'_>,
+    plan: &RequestPlan,
+    etag: &str,
+    lifetime: &HeaderValue,
+) -> Option<HttpResponse> {
+    context.record.set_dataset(&plan.origin.dataset);
+    if !is_known(context.request, etag) {
+        return None;
+    }
+    let policy = plan.cache_policy();
+    (policy != CachePolicy::No).then(|| not_modified(context, etag, policy, lifetime))
+}
+
+/// The response with 304, which is counted.
+pub(super) fn not_modified(
+    context: &Context<'_>,
+    etag: &str,
     policy: CachePolicy,
-    dataset: &VersionedToken,
-    otherwise: &HeaderValue,
-) -> HeaderValue {
-    match policy {
-        CachePolicy::AsConfigured => lifetime(dataset, otherwise),
+    lifetime: &HeaderValue,
+) -> HttpResponse {
+    context.site.service.metrics().not_modified.inc();
+    described(HttpResponse::NotModified(), etag, policy, lifetime).finish()
+}
+
+/// A response with an ETag and a `Cache-Control`.
+pub(super) fn described(
+    mut response: HttpResponseBuilder,
+    etag: &str,
+    policy: CachePolicy,
+    lifetime: &HeaderValue,
+) -> HttpResponseBuilder {
+    let cache_control = match policy {
+        CachePolicy::AsConfigured => lifetime.clone(),
         CachePolicy::Revalidated => REVALIDATED,
         CachePolicy::No => NO_STORE,
-    }
+    };
+    response.insert_header((header::ETAG, etag));
+    response.insert_header((header::CACHE_CONTROL, cache_control));
+    response
 }
 
 /// For a year, as long as makes sense.

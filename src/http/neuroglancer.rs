@@ -7,16 +7,15 @@
 mod info;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header;
 use voltile_base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 use voltile_render::plan::Coding;
 
 use super::body::Pieces;
-use super::caching::{REVALIDATED, cache_control, lifetime};
+use super::caching::{REVALIDATED, confirmed, described, lifetime};
 use super::context::Context;
 use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
-use super::tiles::{confirmed, described};
 use super::{boxes, codings, cors, labels, problem};
 use crate::catalog::NotFound;
 use crate::service::TileError;
@@ -115,20 +114,20 @@ async fn chunk(
         })
         .await?;
     let etag = plan.key.etag();
-    let confirmed = confirmed(context, &plan, &etag, token, &site.cache_control);
+    let lifetime = lifetime(token, &site.cache_control);
+    let confirmed = confirmed(context, &plan, &etag, &lifetime);
     let mut response = if let Some(response) = confirmed {
         response
     } else {
-        let coding = plan.cutout().map(|(_, encoding)| encoding.coding());
         let trace = &context.record.trace;
+        let coding = plan.cutout().map(|(_, encoding)| encoding.coding());
         match service.fetch_box(&plan, demand, trace).await {
             Err(error) => problem::response(&error),
             Ok((chunk, held)) => {
-                let fresh = cache_control(plan.cache_policy(), token, &site.cache_control);
-                let mut response = described(HttpResponse::Ok(), etag, fresh);
+                let policy = plan.cache_policy();
+                let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
-                    let coding = HeaderValue::from_static(coding);
                     response.insert_header((header::CONTENT_ENCODING, coding));
                 }
                 response.body(Pieces::new(chunk, Some(held)))

@@ -1,16 +1,16 @@
-//! Tile responses: 200 with the headers that viewers need, or 304 without rendering.
+//! Tiles and overviews below the mounts and below `/view/`: 200 with the headers that viewers need,
+//! or 304 without rendering.
 
 use std::sync::Arc;
 
-use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpResponse, HttpResponseBuilder};
-use voltile_base::request::{TilePath, VersionedToken, adjustments};
-use voltile_base::tile::Tile;
+use actix_web::HttpResponse;
+use actix_web::http::header::HeaderValue;
+use voltile_base::request::{TilePath, TileRequest, VersionedToken, ViewRequest, adjustments};
 
 use super::body::Pieces;
-use super::caching::{cache_control, is_known};
+use super::caching::{confirmed, described, lifetime};
 use super::context::Context;
-use crate::catalog::{CachePolicy, RequestPlan};
+use crate::catalog::RequestPlan;
 use crate::config::Mount;
 use crate::service::{Demand, TileError, Urgency};
 
@@ -46,7 +46,6 @@ async fn tile(
             false => catalog.plan_tile(&wanted),
         })
         .await?;
-    let content_type = mount.content_type.name();
     // Neighbours are prefetched only for tiles that a user is looking at.
     let is_looked_at = !is_overview && demand.urgency == Urgency::Wanted;
     respond(
@@ -54,76 +53,60 @@ async fn tile(
         &plan,
         &wanted.token,
         demand,
-        content_type,
-        |tile| {
-            if is_looked_at {
-                service.look_ahead(&wanted, &plan, tile);
-            }
-        },
+        mount.content_type.name(),
+        is_looked_at.then_some(&wanted),
     )
     .await
 }
 
+/// Answers `/view/TOKEN/LAYERS/…`, given without `/view/`: tiles and overviews with a range, gamma
+/// and colours that a page chooses, of slices and of slabs, and the range of the visible values.
+/// Newer views displace older views, because a browser gives up requests that it no longer needs:
+/// they leave the queue.
+pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> HttpResponse {
+    context.response(view(context, path).await)
+}
+
+async fn view(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
+    let service = &context.site.service;
+    let demand = Demand {
+        urgency: Urgency::View,
+        ..context.demand()
+    };
+    let wanted = ViewRequest::parse(path, context.request.query_string())?;
+    let catalog = &context.catalog;
+    let token = wanted.token();
+    let plan = service
+        .plan(catalog, token, demand, || catalog.plan_view(&wanted))
+        .await?;
+    let content_type = wanted.content_type();
+    respond(context, &plan, token, demand, content_type, None).await
+}
+
 /// Answers a planned request: with 304 if the client's copy is current, otherwise with the
-/// fetched picture or range. Calls `on_fetched` before the response is made.
-pub(super) async fn respond(
+/// fetched picture or range. Then the neighbours of the tile that is `looked_at` are prefetched.
+async fn respond(
     context: &Context<'_>,
     plan: &Arc<RequestPlan>,
     token: &VersionedToken,
     demand: Demand,
     content_type: &'static str,
-    on_fetched: impl FnOnce(&Tile),
+    looked_at: Option<&TileRequest>,
 ) -> Result<HttpResponse, TileError> {
-    let site = context.site;
+    let service = &context.site.service;
     let etag = plan.key.etag();
-    if let Some(response) = confirmed(context, plan, &etag, token, &site.cache_control) {
+    let lifetime = lifetime(token, &context.site.cache_control);
+    if let Some(response) = confirmed(context, plan, &etag, &lifetime) {
         return Ok(response);
     }
     let trace = &context.record.trace;
-    let tile = site.service.fetch(plan, demand, trace).await?;
-    on_fetched(&tile);
-    let fresh = cache_control(plan.cache_policy(), token, &site.cache_control);
-    // A body of known length gets a Content-Length, even if HEAD omits the body.
-    Ok(described(HttpResponse::Ok(), etag, fresh)
-        .content_type(HeaderValue::from_static(content_type))
-        .body(Pieces::from_whole(tile.bytes)))
-}
-
-/// Records the dataset of a request, and confirms the client's copy with 304 if it is current. A
-/// copy of incomplete data is never confirmed. `otherwise` is the `Cache-Control` for addresses
-/// without a version.
-pub(super) fn confirmed(
-    context: &Context<'_>,
-    plan: &RequestPlan,
-    etag: &str,
-    token: &VersionedToken,
-    otherwise: &HeaderValue,
-) -> Option<HttpResponse> {
-    context.record.set_dataset(&plan.origin.dataset);
-    if !is_known(context.request, etag) {
-        return None;
+    let tile = service.fetch(plan, demand, trace).await?;
+    if let Some(wanted) = looked_at {
+        service.look_ahead(wanted, plan, &tile);
     }
     let policy = plan.cache_policy();
-    if policy == CachePolicy::No {
-        return None;
-    }
-    let fresh = cache_control(policy, token, otherwise);
-    Some(not_modified(context, etag, fresh))
-}
-
-/// The response with 304, which is counted.
-pub(super) fn not_modified(context: &Context<'_>, etag: &str, fresh: HeaderValue) -> HttpResponse {
-    context.site.service.metrics().not_modified.inc();
-    described(HttpResponse::NotModified(), etag.to_owned(), fresh).finish()
-}
-
-/// A response with an ETag, and with the `Cache-Control` `fresh`.
-pub(super) fn described(
-    mut response: HttpResponseBuilder,
-    etag: String,
-    fresh: HeaderValue,
-) -> HttpResponseBuilder {
-    response.insert_header((header::ETAG, etag));
-    response.insert_header((header::CACHE_CONTROL, fresh));
-    response
+    // A body of known length gets a Content-Length, even if HEAD omits the body.
+    Ok(described(HttpResponse::Ok(), &etag, policy, &lifetime)
+        .content_type(HeaderValue::from_static(content_type))
+        .body(Pieces::from_whole(tile.bytes)))
 }

@@ -11,9 +11,8 @@ use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
-use super::caching::cache_control;
+use super::caching::{confirmed, described, lifetime};
 use super::context::Context;
-use super::tiles::{confirmed, described};
 use crate::service::TileError;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
@@ -39,14 +38,14 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         })
         .await?;
     let etag = plan.key.etag();
-    let lifetime = &context.site.cache_control;
-    if let Some(response) = confirmed(context, &plan, &etag, &wanted.token, lifetime) {
+    let lifetime = lifetime(&wanted.token, &context.site.cache_control);
+    if let Some(response) = confirmed(context, &plan, &etag, &lifetime) {
         return Ok(response);
     }
     let trace = &context.record.trace;
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
-    let fresh = cache_control(plan.cache_policy(), &wanted.token, lifetime);
-    let mut response = described(HttpResponse::Ok(), etag, fresh);
+    let policy = plan.cache_policy();
+    let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
     response.content_type(file.content_type);
     if let Some((cutout, _)) = plan.cutout().filter(|_| file.is_bare) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();

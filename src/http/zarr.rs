@@ -19,11 +19,10 @@ use voltile_base::request::{
     VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
-use super::caching::{REVALIDATED, cache_control, is_any, lifetime};
+use super::caching::{REVALIDATED, confirmed, described, is_any, lifetime, not_modified};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::range;
-use super::tiles::{confirmed, described, not_modified};
 use crate::catalog::{CachePolicy, NotFound, RequestPlan};
 use crate::service::TileError;
 
@@ -111,25 +110,24 @@ async fn chunk(
     let etag = plan.key.etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a
     // cached copy must be revalidated, as the metadata must, unless its address has a version.
-    let lifetime = &REVALIDATED;
+    let lifetime = lifetime(dataset, &REVALIDATED);
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request)
-        && let Some(response) = confirmed(context, plan, &etag, dataset, lifetime)
+        && let Some(response) = confirmed(context, plan, &etag, &lifetime)
     {
         return Ok(response);
     }
     let service = &context.site.service;
     let trace = &context.record.trace;
     let (chunk, held) = service.fetch_box(plan, context.demand(), trace).await?;
+    let policy = plan.cache_policy();
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
-    let policy = plan.cache_policy();
-    let fresh = cache_control(policy, dataset, lifetime);
     if is_any(request) && policy != CachePolicy::No {
-        return Ok(not_modified(context, &etag, fresh));
+        return Ok(not_modified(context, &etag, policy, &lifetime));
     }
-    let mut response = described(HttpResponse::Ok(), etag.clone(), fresh);
+    let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(held)))
 }
