@@ -65,24 +65,23 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
     let record = RequestRecord::start(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
-        Method::GET | Method::HEAD => below_base(&live, &site, &request, &record).await,
+        Method::GET | Method::HEAD => below_base(&site, &request, &record).await,
         _ => problem::method_not_allowed(),
     };
-    site.cors.add(&request, response.headers_mut());
+    cors::add(&site.server.cors_origins, &request, response.headers_mut());
     security::add(response.headers_mut());
     record.finish(&site, &request, &mut response);
     response
 }
 
-/// Answers a request if its host and its secret are accepted. If it needs a dataset that has not been
-/// opened yet, it is answered once more when that has been done.
+/// Answers a request if its host and its secret are accepted. If it needs a dataset that has not
+/// been opened yet, it is answered once more when that has been done.
 async fn below_base(
-    live: &LiveSite,
     site: &Arc<Site>,
     request: &HttpRequest,
     record: &RequestRecord,
 ) -> HttpResponse {
-    let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
+    let host = client::check_host(request, &site.server);
     let mut has_waited = false;
     loop {
         let context = match Context::new(site, request, record) {
@@ -97,7 +96,7 @@ async fn below_base(
                 };
             }
         };
-        if let Some(health) = health::answer(live, &context).await {
+        if let Some(health) = health::answer(&context).await {
             record.set_form(Form::Health);
             return protection::apply(&context, health);
         }
@@ -143,11 +142,6 @@ fn in_time(
     Box::pin(answered)
 }
 
-/// The path of the list of datasets.
-const LIST: &str = "/datasets.json";
-/// The beginning of the addresses of descriptions of single datasets.
-const DATASETS: &str = "datasets";
-
 /// Answers a request by its path.
 async fn dispatch(context: &Context<'_>) -> HttpResponse {
     if let Some(answer) = page::answer(context) {
@@ -159,7 +153,7 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
     }
     // The raw path: a router would decode percent-escapes before the path is split.
     match context.path {
-        LIST => in_time(context, Form::Description, descriptions::all(context)).await,
+        "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)).await,
         "/events" => {
             context.record.set_form(Form::Description);
             events::answer(context)
@@ -176,23 +170,15 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
                 in_time(context, Form::View, tiles::answer_view(context, rest)).await
             }
             (NEUROGLANCER, rest) => {
-                in_time(
-                    context,
-                    Form::Precomputed,
-                    neuroglancer::answer(context, rest),
-                )
-                .await
+                let answer = neuroglancer::answer(context, rest);
+                in_time(context, Form::Precomputed, answer).await
             }
             (REFERENCES, rest) => {
-                in_time(
-                    context,
-                    Form::Description,
-                    references::answer(context, rest),
-                )
-                .await
+                let answer = references::answer(context, rest);
+                in_time(context, Form::Description, answer).await
             }
             (ZARR, rest) => in_time(context, Form::Zarr, zarr::answer(context, rest)).await,
-            (DATASETS, rest) => {
+            ("datasets", rest) => {
                 in_time(context, Form::Description, below_datasets(context, rest)).await
             }
             _ => below_mounts(context).await,

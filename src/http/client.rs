@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderName};
 
-use crate::config::Proxy;
+use crate::config::{Proxy, Server};
 use crate::service::{Client, Demand, Urgency};
 use reports::ProxyReports;
 
@@ -93,20 +93,18 @@ pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<Strin
 
 /// Fails unless the request is addressed to one of the hosts, on any port. Without hosts, every
 /// request is accepted.
-pub(super) fn check_host(
-    request: &HttpRequest,
-    trusted: &[Proxy],
-    hosts: &[String],
-) -> Result<(), BadHost> {
-    if hosts.is_empty() {
+pub(super) fn check_host(request: &HttpRequest, server: &Server) -> Result<(), BadHost> {
+    if server.hosts.is_empty() {
         return Ok(());
     }
-    let requested = host(request, &ProxyReports::from_request(request, trusted))?;
+    let reports = ProxyReports::from_request(request, &server.trusted_proxies);
+    let requested = host(request, &reports)?;
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
         _ => requested,
     };
-    let is_accepted = hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+    let mut hosts = server.hosts.iter();
+    let is_accepted = hosts.any(|host| host.eq_ignore_ascii_case(name));
     if is_accepted {
         Ok(())
     } else {

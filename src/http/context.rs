@@ -56,7 +56,7 @@ impl<'r> Context<'r> {
         record: &'r RequestRecord,
     ) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
-        let place = PathParts::find(request.uri().path(), &site.base_path, all.access())?;
+        let place = PathParts::find(request.uri().path(), &site.server.base_path, all.access())?;
         let grants = granted(all.access(), request, &place)?;
         if place.path.is_empty() {
             return Err(Refusal::Slash(last_segment(place.secret)));
@@ -85,13 +85,14 @@ impl<'r> Context<'r> {
     }
 
     pub fn demand(&self) -> Demand {
-        client::demand(self.request, &self.site.trusted_proxies)
+        client::demand(self.request, &self.site.server.trusted_proxies)
     }
 
     /// The public address of `/`, without the final slash: scheme, host, base path and secret.
     pub fn base(&self) -> Result<String, client::BadHost> {
-        let mut base = client::base_url(self.request, &self.site.trusted_proxies)?;
-        base.push_str(&self.site.base_path);
+        let server = &self.site.server;
+        let mut base = client::base_url(self.request, &server.trusted_proxies)?;
+        base.push_str(&server.base_path);
         base.push_str(self.secret);
         Ok(base)
     }

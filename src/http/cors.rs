@@ -15,46 +15,22 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const PREFLIGHT_AGE: &str = "86400";
 
-/// The origins that may read responses.
-#[derive(Debug, Clone)]
-pub(super) enum Cors {
-    Anyone,
-    Listed(Vec<String>),
-}
-
-impl Cors {
-    pub fn new(origins: &[String]) -> Self {
-        if origins.iter().any(|origin| origin == "*") {
-            Cors::Anyone
-        } else {
-            Cors::Listed(origins.to_vec())
-        }
-    }
-
-    /// Adds the CORS headers for the request's origin.
-    pub fn add(&self, request: &HttpRequest, headers: &mut HeaderMap) {
-        match self {
-            Cors::Anyone => {
-                headers.insert(TIMING_ALLOW_ORIGIN.clone(), ANY);
-                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY)
-            }
-            Cors::Listed(origins) => {
-                // Also for an origin that is not allowed: a cache must not reuse this response for
-                // one that is.
-                add_to_vary(headers, "Origin");
-                let Some(origin) = request.headers().get(header::ORIGIN) else {
-                    return;
-                };
-                if !origins
-                    .iter()
-                    .any(|allowed| allowed.as_bytes() == origin.as_bytes())
-                {
-                    return;
-                }
-                headers.insert(TIMING_ALLOW_ORIGIN.clone(), origin.clone());
-                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone())
-            }
-        };
+/// Adds the CORS headers for the request's origin; `origins` may read responses.
+pub(super) fn add(origins: &[String], request: &HttpRequest, headers: &mut HeaderMap) {
+    let allowed = if origins.iter().any(|origin| origin == "*") {
+        Some(ANY)
+    } else {
+        // Also for an origin that is not allowed: a cache must not reuse this response for one that
+        // is.
+        add_to_vary(headers, "Origin");
+        let origin = request.headers().get(header::ORIGIN);
+        origin
+            .filter(|origin| origins.iter().any(|listed| **origin == *listed))
+            .cloned()
+    };
+    if let Some(allowed) = allowed {
+        headers.insert(TIMING_ALLOW_ORIGIN.clone(), allowed.clone());
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
 }

@@ -11,7 +11,6 @@ use voltile_base::name::Name;
 use voltile_base::notice::NoticeCount;
 
 use super::context::Context;
-use super::site::LiveSite;
 use crate::catalog::{Catalog, Closed, Dataset, Origin};
 use crate::service::{ServicePart, TileError, TileService};
 
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
 /// Answers the addresses that say how the server is, whatever host the request is addressed to.
-pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<HttpResponse> {
+pub(super) async fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     match context.path {
         "/healthz" => Some(
             HttpResponse::Ok()
@@ -34,7 +33,7 @@ pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<Htt
             };
             Some(HttpResponse::Ok().insert_header(NOT_STORED).json(alive))
         }
-        "/readyz" => Some(readiness(live, context).await),
+        "/readyz" => Some(readiness(context).await),
         _ => None,
     }
 }
@@ -55,7 +54,7 @@ fn of_part(part: ServicePart, problem: String) -> ProblemDescription {
     }
 }
 
-async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
+async fn readiness(context: &Context<'_>) -> HttpResponse {
     let all = context.site.service.catalog();
     let visible = &context.catalog;
     let mut problems = problems_of_closed(visible);
@@ -78,7 +77,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     if context.sees_everything() {
         problems.extend(problems_of_parts(&context.site.service));
     }
-    let (status, word) = if live.is_draining() {
+    let (status, word) = if context.site.listeners.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining")
     } else if all.datasets().count() == broken {
         (StatusCode::SERVICE_UNAVAILABLE, "nothing can be served")

@@ -12,18 +12,10 @@ use crate::service::Client;
 pub(super) const MAX_LISTENERS: usize = 32;
 
 /// The listeners of a server.
+#[derive(Default)]
 pub(super) struct Listeners {
     counts: Mutex<HashMap<Client, usize>>,
     draining: watch::Sender<bool>,
-}
-
-impl Default for Listeners {
-    fn default() -> Self {
-        Self {
-            counts: Mutex::default(),
-            draining: watch::Sender::new(false),
-        }
-    }
 }
 
 impl Listeners {

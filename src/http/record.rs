@@ -127,7 +127,7 @@ impl RequestRecord {
             status,
             bytes,
             ms = milliseconds(span),
-            client = %client::address(request, &site.trusted_proxies),
+            client = %client::address(request, &site.server.trusted_proxies),
             cache = self.trace.outcome().name(),
             form = self.form.get().name(),
             request = self.id.as_str(),

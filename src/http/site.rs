@@ -9,7 +9,6 @@ use parking_lot::RwLock;
 use voltile_base::description::{CachesDescription, MountDescription, SiteDescription};
 use voltile_base::request::TilePath;
 
-use super::cors::Cors;
 use super::document::Documents;
 use super::listeners::Listeners;
 use super::page::assets;
@@ -56,10 +55,6 @@ impl LiveSite {
         self.get().listeners.drain();
     }
 
-    pub(super) fn is_draining(&self) -> bool {
-        self.get().listeners.is_draining()
-    }
-
     pub(super) fn get(&self) -> Arc<Site> {
         Arc::clone(&self.site.read())
     }
@@ -68,14 +63,9 @@ impl LiveSite {
 /// How requests are answered: the service, and the settings for addresses and headers.
 pub(super) struct Site {
     pub service: Arc<TileService>,
-    pub mounts: Vec<config::Mount>,
+    pub server: config::Server,
+    /// The `Cache-Control` of the settings.
     pub cache_control: HeaderValue,
-    pub cors: Cors,
-    pub trusted_proxies: Vec<config::Proxy>,
-    pub base_path: String,
-    pub hosts: Vec<String>,
-    /// The public address of the data.
-    pub references: Option<String>,
     /// The description of everything but the datasets.
     pub description: SiteDescription,
     pub documents: Arc<Documents>,
@@ -90,30 +80,23 @@ impl Site {
         settings: &config::Settings,
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
-        let description = describe(settings, started);
-        let log = settings.log;
-        let deadline = settings.render.deadline;
-        let settings = &settings.server;
+        let server = settings.server.clone();
         Ok(Self {
             service,
-            mounts: settings.mounts.clone(),
-            cache_control: HeaderValue::from_str(&settings.cache_control)?,
-            cors: Cors::new(&settings.cors_origins),
-            trusted_proxies: settings.trusted_proxies.clone(),
-            base_path: settings.base_path.clone(),
-            hosts: settings.hosts.clone(),
-            references: settings.references.clone(),
-            description,
+            cache_control: HeaderValue::from_str(&server.cache_control)?,
+            server,
+            description: describe(settings, started),
             documents: Arc::default(),
             listeners: Arc::default(),
-            log,
-            deadline,
+            log: settings.log,
+            deadline: settings.render.deadline,
         })
     }
 
     /// The mount of a tile's path.
     pub fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
-        self.mounts
+        self.server
+            .mounts
             .iter()
             .find(|mount| mount.tile_service.as_str() == path.tile_service)
     }
@@ -121,6 +104,7 @@ impl Site {
     /// The problem of a path with an unknown tile service.
     pub fn unknown_mount(&self, name: &str) -> String {
         let mounts: Vec<&str> = self
+            .server
             .mounts
             .iter()
             .map(|mount| mount.tile_service.as_str())
@@ -134,6 +118,7 @@ impl Site {
     /// The problem of a path at which there is nothing.
     pub fn nothing_here(&self) -> String {
         let mounts: Vec<String> = self
+            .server
             .mounts
             .iter()
             .map(|mount| format!("/{}/tilecache/", mount.tile_service))
@@ -143,35 +128,25 @@ impl Site {
     }
 }
 
-impl From<&config::Caches> for CachesDescription {
-    fn from(caches: &config::Caches) -> Self {
-        let has_disk = caches.directory.is_some() && caches.disk > 0;
-        Self {
-            tiles: caches.tiles,
-            chunks: caches.chunks,
-            disk: has_disk.then_some(caches.disk),
-        }
-    }
-}
-
-impl From<&config::Mount> for MountDescription {
-    fn from(mount: &config::Mount) -> Self {
-        Self {
-            tile_service: mount.tile_service.to_string(),
-            content_type: mount.content_type.name().to_owned(),
-            adjustable: mount.adjustable,
-        }
-    }
-}
-
 /// The description of a site without its datasets. `started`: in milliseconds since 1970.
 fn describe(settings: &config::Settings, started: u64) -> SiteDescription {
     let server = &settings.server;
+    let cache = &settings.cache;
+    let has_disk = cache.directory.is_some() && cache.disk > 0;
+    let mounts = server.mounts.iter().map(|mount| MountDescription {
+        tile_service: mount.tile_service.to_string(),
+        content_type: mount.content_type.name().to_owned(),
+        adjustable: mount.adjustable,
+    });
     SiteDescription {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        mounts: server.mounts.iter().map(MountDescription::from).collect(),
+        mounts: mounts.collect(),
         datasets: Vec::new(),
-        caches: (&settings.cache).into(),
+        caches: CachesDescription {
+            tiles: cache.tiles,
+            chunks: cache.chunks,
+            disk: has_disk.then_some(cache.disk),
+        },
         threads: settings.render.threads.get(),
         started,
         neuroglancer: assets::neuroglancer()

@@ -64,7 +64,7 @@ pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(MetadataFile, &'p 
     let [mount, between @ .., token, _] = segments.as_slice() else {
         return None;
     };
-    let mut mounts = context.site.mounts.iter();
+    let mut mounts = context.site.server.mounts.iter();
     let is_known =
         BETWEEN.contains(&between) && mounts.any(|known| known.tile_service.as_str() == *mount);
     is_known.then_some((file, *mount, *token))
@@ -119,7 +119,7 @@ pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
             catmaid::write(
                 &catalog.describe(),
                 |token, channel| precomputed(&catalog, token, channel),
-                &site.mounts,
+                &site.server.mounts,
                 BASE,
                 out,
             )

@@ -49,7 +49,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
         ""
     };
     let mut response = documents::answer(context, &("simple", form), 0, move || {
-        let page = index(&catalog, &site.mounts, has_viewer(), form);
+        let page = index(&catalog, &site.server.mounts, has_viewer(), form);
         Ok(Document::new("text/html; charset=utf-8", vec![page.into()]))
     })
     .await;

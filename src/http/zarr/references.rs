@@ -29,7 +29,8 @@ const MAX_BYTES: usize = 128 << 20;
 /// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without
 /// `/references/`.
 pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let (Some(prefix), Some(image)) = (&context.site.references, path.strip_suffix(".json")) else {
+    let references = &context.site.server.references;
+    let (Some(prefix), Some(image)) = (references, path.strip_suffix(".json")) else {
         let place = "references are at /references/TOKEN.json and /references/TOKEN/CHANNEL.json";
         return problem::not_found(&format!(
             "{place}, if server.references names the public address of the data"
