@@ -120,7 +120,6 @@ pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
                 &catalog.describe(),
                 |token, channel| precomputed(&catalog, token, channel),
                 &site.server.mounts,
-                BASE,
                 out,
             )
         })

@@ -90,17 +90,16 @@ pub(super) fn write(
     datasets: &[DatasetDescription],
     precomputed: impl Fn(&str, &str) -> Option<Precomputed>,
     mounts: &[Mount],
-    base: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let projects = datasets.iter().map(|dataset| {
         let mut stacks = Vec::new();
         for channel in &dataset.channels {
             for orientation in ORIENTATIONS {
-                stacks.extend(stack(dataset, channel, orientation, mounts, base));
+                stacks.extend(stack(dataset, channel, orientation, mounts));
             }
             if let Some(chunks) = precomputed(&dataset.token, &channel.name) {
-                stacks.extend(zy_stack(dataset, channel, &chunks, base));
+                stacks.extend(zy_stack(dataset, channel, &chunks));
             }
         }
         CatmaidProject {
@@ -119,7 +118,6 @@ fn zy_stack(
     dataset: &DatasetDescription,
     channel: &ChannelDescription,
     precomputed: &Precomputed,
-    base: &str,
 ) -> Option<CatmaidStack> {
     let full = precomputed
         .scales
@@ -154,7 +152,7 @@ fn zy_stack(
         mirrors: vec![CatmaidMirror {
             title: "precomputed".to_owned(),
             url: format!(
-                "{base}/neuroglancer/{}/{}{time}/%SCALE_DATASET%/2_1_0",
+                "{BASE}/neuroglancer/{}/{}{time}/%SCALE_DATASET%/2_1_0",
                 dataset.address(),
                 channel.name
             ),
@@ -173,7 +171,6 @@ fn stack(
     channel: &ChannelDescription,
     (plane, orientation): (Plane, u8),
     mounts: &[Mount],
-    base: &str,
 ) -> Option<CatmaidStack> {
     let numbers = StackNumbers::new(dataset, channel, plane)?;
     let first = channel.first_time();
@@ -189,7 +186,7 @@ fn stack(
         canary_location: text(numbers.canary),
         comment: comment(channel),
         metadata: String::new(),
-        mirrors: mirrors(mounts, &channel.kind, base, &below),
+        mirrors: mirrors(mounts, &channel.kind, &below),
     })
 }
 
@@ -204,13 +201,13 @@ fn comment(channel: &ChannelDescription) -> String {
 }
 
 /// One mirror for each mount; first the mounts whose tiles CATMAID can draw with WebGL.
-fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<CatmaidMirror> {
+fn mirrors(mounts: &[Mount], kind: &str, below: &str) -> Vec<CatmaidMirror> {
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     sorted.sort_by_key(|mount| mount.content_type != ContentType::ImagePng);
     let sorted = sorted.into_iter().enumerate();
     let mirrors = sorted.map(|(position, mount)| CatmaidMirror {
         title: mount.tile_service.to_string(),
-        url: format!("{base}/{}/tilecache/{below}", mount.tile_service),
+        url: format!("{BASE}/{}/tilecache/{below}", mount.tile_service),
         fileextension: "png",
         tile_width: TILE as u64,
         tile_height: TILE as u64,
