@@ -82,9 +82,8 @@ pub fn start(
     };
     let tls = certificates.map(certificates::acceptor).transpose()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let (tcp, unix, files) = sockets.into_parts();
     let mut endpoints = Vec::new();
-    for listener in tcp {
+    for listener in sockets.tcp {
         let endpoint = Endpoint::Tcp(scheme, listener.local_addr()?);
         let services = services.clone();
         let name = endpoint.to_string();
@@ -100,7 +99,7 @@ pub fn start(
         };
         endpoints.push(endpoint);
     }
-    for (listener, path) in unix {
+    for (listener, path) in sockets.unix {
         let endpoint = Endpoint::Unix(path);
         let services = services.clone();
         let name = endpoint.to_string();
@@ -110,7 +109,7 @@ pub fn start(
     Ok(Listening {
         server: builder.run(),
         endpoints,
-        _files: files,
+        _files: sockets.files,
     })
 }
 

@@ -16,11 +16,10 @@ use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 
 /// The progress of the present request, shared by the stream of a connection and its requests.
-#[derive(Debug, Clone, Default)]
-pub(in crate::http) struct ResponseProgress(Rc<Cell<AnswerStage>>);
+pub(in crate::http) type ResponseProgress = Rc<Cell<AnswerStage>>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum AnswerStage {
+pub(in crate::http) enum AnswerStage {
     /// The service has not been called.
     #[default]
     Unanswered,
@@ -30,16 +29,6 @@ pub(super) enum AnswerStage {
     Answered {
         is_last: bool,
     },
-}
-
-impl ResponseProgress {
-    pub(super) fn stage(&self) -> AnswerStage {
-        self.0.get()
-    }
-
-    pub(super) fn set(&self, stage: AnswerStage) {
-        self.0.set(stage);
-    }
 }
 
 /// Lets the stream of a connection follow the progress of a request's answer.
@@ -66,8 +55,7 @@ impl AnswerFollower {
     pub fn follow(self, answer: HttpResponse) -> HttpResponse<FollowedBody> {
         answer.map_body(|_, body| FollowedBody {
             body,
-            progress: self.progress,
-            is_last: self.is_last,
+            follower: self,
         })
     }
 }
@@ -75,8 +63,7 @@ impl AnswerFollower {
 /// The body of a response, whose end the stream must know.
 pub(in crate::http) struct FollowedBody {
     body: BoxBody,
-    progress: ResponseProgress,
-    is_last: bool,
+    follower: AnswerFollower,
 }
 
 impl MessageBody for FollowedBody {
@@ -96,8 +83,7 @@ impl MessageBody for FollowedBody {
 
 impl Drop for FollowedBody {
     fn drop(&mut self) {
-        self.progress.set(AnswerStage::Answered {
-            is_last: self.is_last,
-        });
+        let AnswerFollower { progress, is_last } = &self.follower;
+        progress.set(AnswerStage::Answered { is_last: *is_last });
     }
 }

@@ -304,7 +304,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.socket).poll_flush(context))?;
-        if let AnswerStage::Answered { is_last } = this.progress.stage() {
+        if let AnswerStage::Answered { is_last } = this.progress.get() {
             this.is_last |= is_last;
             this.finish(context)?;
         }

@@ -107,7 +107,7 @@ impl ListenError {
 pub struct Sockets {
     pub(super) tcp: Vec<TcpListener>,
     pub(super) unix: Vec<(UnixListener, PathBuf)>,
-    files: Vec<SocketFile>,
+    pub(super) files: Vec<SocketFile>,
 }
 
 impl Sockets {
@@ -150,18 +150,6 @@ impl Sockets {
         self.unix.push((listener, path.to_owned()));
         self.files.push(file);
         Ok(())
-    }
-
-    /// The TCP sockets, the Unix sockets with their paths, and the files that must be removed when
-    /// the server has ended.
-    pub(super) fn into_parts(
-        self,
-    ) -> (
-        Vec<TcpListener>,
-        Vec<(UnixListener, PathBuf)>,
-        Vec<SocketFile>,
-    ) {
-        (self.tcp, self.unix, self.files)
     }
 }
 
