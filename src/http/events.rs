@@ -13,7 +13,8 @@ use actix_web::HttpResponse;
 use actix_web::http::{ConnectionType, Method, Version, header};
 use bytes::Bytes;
 use futures_util::stream;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::context::Context;
@@ -27,7 +28,7 @@ use crate::service::{Changes, TileService};
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The datasets that differ between two catalogues, by token.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct CatalogDifference {
     added: Vec<String>,
     changed: Vec<String>,
@@ -88,15 +89,14 @@ impl EventListener {
             let difference = CatalogDifference::between(&self.seen, &now);
             self.seen = now;
             if difference != CatalogDifference::default() {
-                return event("datasets", &difference);
+                return Some(event("datasets", &json!(difference)).into());
             }
         }
     }
 }
 
-fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
-    let data = serde_json::to_string(data).ok()?;
-    Some(format!("event: {name}\ndata: {data}\n\n").into())
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
 }
 
 /// `/events`
@@ -116,10 +116,8 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         ));
     };
     let description = &context.site.description;
-    let hello =
-        serde_json::json!({ "version": description.version, "started": description.started });
-    let greeting =
-        event("hello", &hello).map(|hello| [&b"retry: 3000\n"[..], &hello].concat().into());
+    let hello = json!({ "version": description.version, "started": description.started });
+    let greeting = format!("retry: 3000\n{}", event("hello", &hello));
     let service = Arc::clone(&context.site.service);
     let listener = EventListener {
         changes: service.changes(),
@@ -131,7 +129,7 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         _seat: seat,
     };
     let events = stream::unfold(
-        (greeting, Box::new(listener)),
+        (Some(greeting.into()), Box::new(listener)),
         async |(greeting, mut listener)| {
             let next = match greeting {
                 Some(greeting) => greeting,

@@ -11,11 +11,10 @@ use voltile_base::name::Name;
 use voltile_base::request::Malformed;
 use voltile_hdf5::volume::ReadError;
 
-use super::caching::REVALIDATED;
 use super::context::{Context, given};
+use super::descriptions;
 use super::document::{MAX_KEPT_LENGTH, MAX_LENGTH, written};
-use super::documents::Document;
-use super::{descriptions, problem};
+use super::documents::{self, Document};
 use crate::catalog::{Column, Dataset, Labels};
 use crate::service::{TileError, Urgency};
 
@@ -29,10 +28,7 @@ const MAX_TAGS: usize = 1024;
 /// The response with a page of the labels of a channel.
 pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> HttpResponse {
     match descriptions::named(context, token) {
-        Ok(dataset) => match found(context, dataset, channel).await {
-            Ok(page) => page.response(context.request, REVALIDATED, None),
-            Err(error) => problem::response(&error),
-        },
+        Ok(dataset) => documents::respond(context, found(context, dataset, channel).await),
         Err(problem) => *problem,
     }
 }

@@ -11,7 +11,7 @@ mod simple;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse};
 
 use super::caching::is_known;
 use super::codings;
@@ -83,19 +83,12 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     } else {
         POLICY
     };
-    if is_known(request, &etag) {
-        return described(HttpResponse::NotModified(), &etag, policy).finish();
-    }
-    let mut response = described(HttpResponse::Ok(), &etag, policy);
-    response.content_type(content_type(asset.name));
-    if gzip {
-        response.insert_header((header::CONTENT_ENCODING, "gzip"));
-    }
-    response.body(if gzip { asset.gzip } else { asset.plain })
-}
-
-/// A response with the headers of a file, which its 304 has, too.
-fn described(mut response: HttpResponseBuilder, etag: &str, policy: &str) -> HttpResponseBuilder {
+    let is_known = is_known(request, &etag);
+    let mut response = if is_known {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
     response
         .insert_header((header::ETAG, etag))
         // Revalidated each time, mostly with a 304: a new server must not be used with an old page.
@@ -103,7 +96,14 @@ fn described(mut response: HttpResponseBuilder, etag: &str, policy: &str) -> Htt
         .insert_header((header::VARY, "Accept-Encoding"))
         .insert_header((header::CONTENT_SECURITY_POLICY, policy))
         .insert_header((header::REFERRER_POLICY, "same-origin"));
-    response
+    if is_known {
+        return response.finish();
+    }
+    response.content_type(content_type(asset.name));
+    if gzip {
+        response.insert_header((header::CONTENT_ENCODING, "gzip"));
+    }
+    response.body(if gzip { asset.gzip } else { asset.plain })
 }
 
 fn content_type(name: &str) -> &'static str {

@@ -1,7 +1,8 @@
 //! Error responses: one table from kind to status, and a body as in RFC 9457.
 
 use actix_web::HttpResponse;
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
 use serde::Serialize;
 use utoipa::ToSchema;
 use voltile_base::name::Name;
@@ -11,7 +12,7 @@ use crate::catalog::NotFound;
 use crate::service::{ErrorKind, TileError};
 
 /// `Retry-After` of 503, in seconds.
-const RETRY_AFTER: &str = "1";
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The first challenge of a 401 for which a browser may ask for the secret; [`BEARER`] follows.
 const BASIC: &str = "Basic realm=\"voltile\", charset=\"UTF-8\"";
@@ -33,15 +34,12 @@ pub(super) struct Problem {
 
 /// The response for a request that fails.
 pub(super) fn response(error: &TileError) -> HttpResponse {
-    let status = match error.kind() {
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let response = match status {
-        StatusCode::SERVICE_UNAVAILABLE => busy(&error.public()),
-        _ => problem(status, &error.public()),
+    let detail = error.public();
+    let response = match error.kind() {
+        ErrorKind::NotFound => not_found(&detail),
+        ErrorKind::TooLarge => problem(StatusCode::PAYLOAD_TOO_LARGE, &detail),
+        ErrorKind::Failed => failed(&detail),
+        ErrorKind::Busy => busy(&detail),
     };
     match error {
         TileError::NotFound(NotFound::Token { token, .. }) => with_missing(response, token.clone()),
@@ -102,10 +100,9 @@ pub(super) fn wrong_secret() -> HttpResponse {
 fn challenged(challenges: &[&'static str], detail: &str) -> HttpResponse {
     let mut response = problem(StatusCode::UNAUTHORIZED, detail);
     for challenge in challenges {
-        response.headers_mut().append(
-            header::WWW_AUTHENTICATE,
-            header::HeaderValue::from_static(challenge),
-        );
+        let challenge = HeaderValue::from_static(challenge);
+        let headers = response.headers_mut();
+        headers.append(header::WWW_AUTHENTICATE, challenge);
     }
     response
 }
@@ -118,10 +115,8 @@ pub(super) fn misdirected(detail: &str) -> HttpResponse {
 /// 503: the same request may succeed later.
 pub(super) fn busy(detail: &str) -> HttpResponse {
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, detail);
-    response.headers_mut().insert(
-        header::RETRY_AFTER,
-        header::HeaderValue::from_static(RETRY_AFTER),
-    );
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, RETRY_AFTER);
     response
 }
 
@@ -142,9 +137,8 @@ pub(super) fn method_not_allowed() -> HttpResponse {
         StatusCode::METHOD_NOT_ALLOWED,
         "the server is read-only: use GET or HEAD",
     );
-    response
-        .headers_mut()
-        .insert(header::ALLOW, header::HeaderValue::from_static(ALLOWED));
+    let allowed = HeaderValue::from_static(ALLOWED);
+    response.headers_mut().insert(header::ALLOW, allowed);
     response
 }
 

@@ -63,7 +63,9 @@ impl RequestRecord {
         let form = self.form.get();
         let outcome = self.trace.outcome();
         let status = response.status();
-        add_id(&self.id, response.headers_mut());
+        if let Ok(id) = HeaderValue::from_maybe_shared(self.id.bytes()) {
+            response.headers_mut().insert(REQUEST_ID.clone(), id);
+        }
         if status.is_success() {
             self.add_timing(span, response.headers_mut());
         }
@@ -85,32 +87,22 @@ impl RequestRecord {
 
     /// `Server-Timing` (W3C): the stages of a render, or else where the bytes came from.
     fn add_timing(&self, span: Duration, headers: &mut HeaderMap) {
-        let value = match self.trace.outcome() {
+        let text = match self.trace.outcome() {
             Outcome::None => return,
-            Outcome::Hit => HeaderValue::from_static("cache;desc=\"hit\""),
-            Outcome::Wait => HeaderValue::from_static("cache;desc=\"wait\""),
-            Outcome::Disk => HeaderValue::from_static("cache;desc=\"disk\""),
-            Outcome::Shared => HeaderValue::from_static("cache;desc=\"shared\""),
-            Outcome::Black => HeaderValue::from_static("cache;desc=\"black\""),
-            Outcome::Passed => HeaderValue::from_static("cache;desc=\"passed\""),
             Outcome::Miss => {
                 let mut text = String::with_capacity(128);
                 for stage in Stage::ALL {
-                    let _ = write!(
-                        text,
-                        "{};dur={:.3}, ",
-                        stage.name(),
-                        milliseconds(self.trace.stage(stage))
-                    );
+                    let stage_time = self.stage_milliseconds(stage);
+                    let _ = write!(text, "{};dur={stage_time:.3}, ", stage.name());
                 }
                 let _ = write!(text, "total;dur={:.3}", milliseconds(span));
-                match HeaderValue::try_from(text) {
-                    Ok(value) => value,
-                    Err(_) => return,
-                }
+                text
             }
+            outcome => format!("cache;desc=\"{}\"", outcome.name()),
         };
-        headers.insert(SERVER_TIMING.clone(), value);
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(SERVER_TIMING.clone(), value);
+        }
     }
 
     fn log_access(
@@ -160,28 +152,15 @@ impl RequestRecord {
     }
 }
 
-/// Adds `X-Request-Id`.
-fn add_id(id: &RequestId, headers: &mut HeaderMap) {
-    if let Ok(id) = HeaderValue::from_maybe_shared(id.bytes()) {
-        headers.insert(REQUEST_ID.clone(), id);
-    }
-}
-
 /// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random
 /// one.
 fn id_of(request: &HttpRequest) -> RequestId {
     let headers = request.headers();
-    if let Some(given) = headers.get(&REQUEST_ID)
-        && let Some(id) = RequestId::given(given.as_bytes())
-    {
-        return id;
-    }
-    if let Some(parent) = headers.get(&TRACE_PARENT)
-        && let Some(id) = RequestId::traced(parent.as_bytes())
-    {
-        return id;
-    }
-    RequestId::random()
+    let given = headers.get(&REQUEST_ID);
+    given
+        .and_then(|id| RequestId::given(id.as_bytes()))
+        .or_else(|| RequestId::traced(headers.get(&TRACE_PARENT)?.as_bytes()))
+        .unwrap_or_else(RequestId::random)
 }
 
 /// The length of the body, as far as it is known.
