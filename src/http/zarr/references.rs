@@ -10,12 +10,12 @@ use actix_web::HttpResponse;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use voltile_base::name::Name;
-use voltile_base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
+use voltile_base::request::{Malformed, VersionedToken};
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::published;
 use voltile_hdf5::volume::{NoReferences, StoredArray, StoredChunk};
 
-use super::{fill, ome, v2};
+use super::{fill, v2};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
 use crate::http::context::Context;
 use crate::http::document::written;
@@ -109,16 +109,11 @@ pub fn write(
         is_begun: false,
         metadata: Map::new(),
     };
-    references.multiscale("", &image.multiscale(), ome::image(image, ZarrVersion::V04))?;
-    if let Ok(labels) = ome::labels(image) {
-        references.group(&format!("{LABELS}/"), labels)?;
-    }
-    for name in image.labels() {
-        let Ok(arrays) = image.label(name) else {
-            continue;
-        };
-        let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
-        references.multiscale(&format!("{LABELS}/{name}/"), &arrays, attributes)?;
+    for (place, attributes, arrays) in v2::groups(image) {
+        match arrays {
+            Some(arrays) => references.multiscale(&place, &arrays, attributes)?,
+            None => references.group(&place, attributes)?,
+        }
     }
     let metadata = v2::consolidation(&references.metadata);
     references.entry(".zmetadata", &metadata.to_string())?;

@@ -15,7 +15,7 @@ pub(super) fn document(
     document: ZarrDocument,
 ) -> Result<Value, NotFound> {
     match (node, document) {
-        (ZarrNode::Image, ZarrDocument::Consolidated) => consolidated(image),
+        (ZarrNode::Image, ZarrDocument::Consolidated) => Ok(consolidated(image)),
         (ZarrNode::Array(label, level), ZarrDocument::Array | ZarrDocument::Attributes) => {
             let arrays = label
                 .as_ref()
@@ -32,17 +32,14 @@ pub(super) fn document(
         (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Group) => {
             attributes(image, node).map(|_| group())
         }
-        (_, ZarrDocument::Group) => Err(NotFound::Document {
-            document: ".zgroup",
-        }),
-        (_, ZarrDocument::Array) => Err(NotFound::Document {
-            document: ".zarray",
-        }),
-        (_, ZarrDocument::Consolidated) => Err(NotFound::Document {
-            document: ".zmetadata",
-        }),
-        (_, ZarrDocument::Metadata) => Err(NotFound::Document {
-            document: "zarr.json",
+        (_, document) => Err(NotFound::Document {
+            document: match document {
+                ZarrDocument::Group => ".zgroup",
+                ZarrDocument::Attributes => ".zattrs",
+                ZarrDocument::Array => ".zarray",
+                ZarrDocument::Consolidated => ".zmetadata",
+                ZarrDocument::Metadata => "zarr.json",
+            },
         }),
     }
 }
@@ -66,13 +63,7 @@ fn attributes(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
 
 /// The names of the axes, as xarray expects them.
 pub(super) fn array_attributes(arrays: &Multiscale<'_>) -> Value {
-    let names: Vec<String> = arrays
-        .axes()
-        .letters()
-        .into_iter()
-        .map(String::from)
-        .collect();
-    json!({"_ARRAY_DIMENSIONS": names})
+    json!({"_ARRAY_DIMENSIONS": arrays.axes().letters()})
 }
 
 fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
@@ -106,44 +97,40 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
     format!("{order}{}{}", &voxel.name()[..1], voxel.stored_bytes())
 }
 
-/// All documents in one, by key.
-fn consolidated(image: &ZarrImage) -> Result<Value, NotFound> {
-    let mut metadata = Map::new();
+/// The groups of an image: the prefix of the keys of their documents, their attributes, and the
+/// arrays of each multiscale group.
+pub(super) fn groups(image: &ZarrImage) -> Vec<(String, Value, Option<Multiscale<'_>>)> {
     let attributes = ome::image(image, ZarrVersion::V04);
-    add_multiscale(&mut metadata, "", attributes, &image.multiscale());
+    let mut groups = vec![(String::new(), attributes, Some(image.multiscale()))];
     if let Ok(labels) = ome::labels(image) {
-        metadata.insert(format!("{LABELS}/.zgroup"), group());
-        metadata.insert(format!("{LABELS}/.zattrs"), labels);
+        groups.push((format!("{LABELS}/"), labels, None));
     }
     for name in image.labels() {
-        let arrays = image.label(name)?;
-        let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
-        let prefix = format!("{LABELS}/{name}/");
-        add_multiscale(&mut metadata, &prefix, attributes, &arrays);
+        if let Ok(arrays) = image.label(name) {
+            let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
+            groups.push((format!("{LABELS}/{name}/"), attributes, Some(arrays)));
+        }
     }
-    Ok(consolidation(&metadata))
+    groups
+}
+
+/// All documents in one, by key.
+fn consolidated(image: &ZarrImage) -> Value {
+    let mut metadata = Map::new();
+    for (prefix, attributes, arrays) in groups(image) {
+        metadata.insert(format!("{prefix}.zgroup"), group());
+        metadata.insert(format!("{prefix}.zattrs"), attributes);
+        let Some(arrays) = arrays else { continue };
+        for level in arrays.levels() {
+            let place = format!("{prefix}{}", level.level.number());
+            metadata.insert(format!("{place}/.zarray"), array(&arrays, level));
+            metadata.insert(format!("{place}/.zattrs"), array_attributes(&arrays));
+        }
+    }
+    consolidation(&metadata)
 }
 
 /// The document of all documents, given by key.
 pub(super) fn consolidation(metadata: &Map<String, Value>) -> Value {
     json!({"zarr_consolidated_format": 1, "metadata": metadata})
-}
-
-/// Adds the documents of a multiscale group and its arrays.
-fn add_multiscale(
-    metadata: &mut Map<String, Value>,
-    prefix: &str,
-    attributes: Value,
-    arrays: &Multiscale<'_>,
-) {
-    metadata.insert(format!("{prefix}.zgroup"), group());
-    metadata.insert(format!("{prefix}.zattrs"), attributes);
-    for level in arrays.levels() {
-        let number = level.level.number();
-        metadata.insert(format!("{prefix}{number}/.zarray"), array(arrays, level));
-        metadata.insert(
-            format!("{prefix}{number}/.zattrs"),
-            array_attributes(arrays),
-        );
-    }
 }

@@ -6,8 +6,9 @@ use voltile_base::request::{LABELS, ZarrNode, ZarrVersion};
 use super::{fill, ome};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
-/// The document of a group or an array. A group's document repeats the documents of all nodes below
-/// it, in the form that zarr-python calls consolidated metadata: a group cannot be listed over HTTP.
+/// The document of a group or an array. A group's document repeats the documents of all nodes
+/// below it, in the form that zarr-python calls consolidated metadata: a group cannot be listed
+/// over HTTP.
 pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut below = Map::new();
     let ome = match node {
@@ -77,12 +78,6 @@ fn add_arrays(documents: &mut Map<String, Value>, prefix: &str, arrays: &Multisc
 }
 
 fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
-    let names: Vec<String> = arrays
-        .axes()
-        .letters()
-        .into_iter()
-        .map(String::from)
-        .collect();
     json!({
         "zarr_format": 3,
         "node_type": "array",
@@ -95,7 +90,7 @@ fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
             {"name": "bytes", "configuration": {"endian": "little"}},
             {"name": "zstd", "configuration": {"level": 1, "checksum": false}},
         ],
-        "dimension_names": names,
+        "dimension_names": arrays.axes().letters(),
         "attributes": {},
     })
 }
