@@ -78,9 +78,8 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         .channels
         .iter()
         .max_by_key(|channel| channel.levels.len());
-    let levels = longest.map_or(&[][..], |channel| &channel.levels);
-    let sizes: Vec<InfoLevel> = levels
-        .iter()
+    let levels = longest.into_iter().flat_map(|channel| &channel.levels);
+    let levels: Vec<InfoLevel> = levels
         .map(|level| InfoLevel::new(level, description))
         .collect();
     let times = dataset
@@ -89,13 +88,11 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         .map(|channel| channel.times)
         .max()
         .unwrap_or(1);
-    let name = description.token.clone();
-    let about = about(description);
     Info {
-        dataset: by_level(&sizes, &name, &about, &description.scaling, times),
+        dataset: by_level(description, &levels, times),
         project: InfoProject {
-            name,
-            description: about,
+            name: description.token.clone(),
+            description: about(description),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
         channels: description
@@ -107,13 +104,7 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
     }
 }
 
-fn by_level(
-    levels: &[InfoLevel],
-    name: &str,
-    about: &str,
-    scaling: &str,
-    times: u64,
-) -> InfoDataset {
+fn by_level(description: &DatasetDescription, levels: &[InfoLevel], times: u64) -> InfoDataset {
     /// A map from each level's number to a value.
     fn each<T>(levels: &[InfoLevel], value: impl Fn(&InfoLevel) -> T) -> BTreeMap<String, T> {
         levels
@@ -122,13 +113,12 @@ fn by_level(
             .collect()
     }
     InfoDataset {
-        name: name.to_owned(),
-        description: about.to_owned(),
+        name: description.token.clone(),
+        description: about(description),
         scalinglevels: levels.last().map_or(0, |level| level.number),
-        scaling: if scaling == "isotropic" {
-            "xyz"
-        } else {
-            "zslices"
+        scaling: match description.scaling.as_str() {
+            "isotropic" => "xyz",
+            _ => "zslices",
         },
         resolutions: levels.iter().map(|level| level.number).collect(),
         imagesize: each(levels, |level| level.size),
@@ -142,11 +132,8 @@ fn by_level(
         }),
         neariso_offset: each(levels, |level| {
             let [x, y, z] = level.offset;
-            [
-                x,
-                y,
-                z.div_euclid(i64::try_from(level.flatness()).unwrap_or(i64::MAX)),
-            ]
+            let flatness = i64::try_from(level.flatness()).unwrap_or(i64::MAX);
+            [x, y, z.div_euclid(flatness)]
         }),
         neariso_voxelres: each(levels, |level| {
             let [x, y, z] = level.voxel;
