@@ -8,7 +8,7 @@ use serde_json::json;
 use voltile_base::name::Name;
 
 use super::failure::Failure;
-use super::load::{SoundCatalog, load_sound};
+use super::load::{LoadedCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -42,7 +42,7 @@ pub(super) struct BenchArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Failure> {
-    let SoundCatalog {
+    let LoadedCatalog {
         settings,
         catalog,
         activity,

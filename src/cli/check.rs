@@ -1,8 +1,6 @@
 //! `voltile check`: reads a configuration, opens every file, and lists every fault at once.
 
 use clap::Args;
-use voltile_base::flow::activity::Activity;
-use voltile_base::metrics::Metrics;
 use voltile_base::notice::Severity;
 
 use super::failure::Failure;
@@ -23,7 +21,7 @@ pub(super) fn run(log: &LogWriter, arguments: &CheckArguments) -> Result<(), Fai
     let layers = arguments.sources.layers()?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let mut loaded = load(log, read, &Metrics::default(), &Activity::default());
+    let mut loaded = load(log, read);
     certificates(&mut loaded);
     // A server would serve the other datasets; here errors count as faults.
     let (errors, rest): (Vec<_>, Vec<_>) = loaded

@@ -9,16 +9,12 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value;
-use voltile_base::flow::activity::Activity;
-use voltile_base::metrics::Metrics;
 
 use super::failure::Failure;
 use super::load::{listed, load};
 use super::log::LogWriter;
 use super::output;
-use crate::catalog::advice::{self, Warning};
-use crate::catalog::{Inspection, tell};
+use crate::catalog::{advice, tell};
 use crate::config::{self, Layers};
 
 #[derive(Debug, Args)]
@@ -44,7 +40,7 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
     for dataset in configured.settings.datasets.values_mut() {
         dataset.lists_all = arguments.all;
     }
-    let loaded = load(log, configured, &Metrics::default(), &Activity::default());
+    let loaded = load(log, configured);
     if !loaded.faults.is_empty() {
         tell(&loaded.notices);
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
@@ -57,22 +53,11 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
     let inspection = catalog.inspect(dataset);
     let warnings = advice::warnings(&inspection, &file);
     if arguments.json {
-        output::print_json(&as_json(&inspection, &warnings, &configuration)?)
+        let mut value = inspection.json(&warnings)?;
+        value["configuration"] = configuration.into();
+        output::print_json(&value)
     } else {
         let text = table::table(&inspection, &warnings, &configuration);
         output::print(&format!("{}\n", text.trim_end()))
     }
-}
-
-/// The server's description of the file, and the configuration that serves it.
-fn as_json(
-    inspection: &Inspection,
-    warnings: &[Warning],
-    configuration: &str,
-) -> Result<Value, serde_json::Error> {
-    let mut value = inspection.json(warnings)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("configuration".to_owned(), configuration.into());
-    }
-    Ok(value)
 }

@@ -19,10 +19,13 @@ use crate::config::{self, Fault, Layers, Settings};
 use crate::http::Certificates;
 use crate::tier::{Directory, TierError};
 
-/// Settings, and the catalogue opened with them.
+/// Settings, and the catalogue opened with them. Metrics and activity are shared with the
+/// catalogue.
 pub(super) struct LoadedCatalog {
     pub settings: Settings,
     pub catalog: Catalog,
+    pub metrics: Metrics,
+    pub activity: Activity,
     /// All faults, sorted.
     pub faults: Vec<Fault>,
     /// The notices about the datasets.
@@ -34,13 +37,8 @@ pub(super) struct LoadedCatalog {
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
-pub(super) fn load(
-    log: &LogWriter,
-    read: config::Loaded,
-    metrics: &Metrics,
-    activity: &Activity,
-) -> LoadedCatalog {
-    let mut loaded = open(log, read, usize::MAX, metrics, activity);
+pub(super) fn load(log: &LogWriter, read: config::Loaded) -> LoadedCatalog {
+    let mut loaded = open(log, read, usize::MAX);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
     loaded
@@ -55,21 +53,18 @@ pub(super) fn choose_log_format(log: &LogWriter, read: &config::Loaded) {
 
 /// Opens the files of settings; logs warnings and collects faults. Opens at most `max_found` of the
 /// files found in folders; the catalogue opens the rest later.
-pub(super) fn open(
-    log: &LogWriter,
-    read: config::Loaded,
-    max_found: usize,
-    metrics: &Metrics,
-    activity: &Activity,
-) -> LoadedCatalog {
+pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> LoadedCatalog {
     choose_log_format(log, &read);
+    let mut metrics = Metrics::default();
+    metrics.log_lines_lost = log.lost_lines();
+    let activity = Activity::default();
     let config::Loaded {
         mut settings,
         mut faults,
         warnings,
         ..
     } = read;
-    let opened = open_catalog(&settings, max_found, metrics, activity);
+    let opened = open_catalog(&settings, max_found, &metrics, &activity);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
         if let Some(file) = settings.datasets.remove(&token).and_then(|it| it.file) {
@@ -95,6 +90,8 @@ pub(super) fn open(
     LoadedCatalog {
         settings,
         catalog: opened.catalog,
+        metrics,
+        activity,
         faults,
         notices: opened.notices,
         left_out,
@@ -171,30 +168,13 @@ pub(super) fn listed(faults: &[Fault]) -> String {
     )
 }
 
-/// The settings and catalogue of a command, without faults and with at least one dataset.
-pub(super) struct SoundCatalog {
-    pub settings: Settings,
-    pub catalog: Catalog,
-    pub metrics: Metrics,
-    pub activity: Activity,
-}
-
-/// Opens the files that the layers name; fails if anything has a fault.
-pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<SoundCatalog, Failure> {
-    let metrics = Metrics::default();
-    let activity = Activity::default();
-    let LoadedCatalog {
-        settings, catalog, ..
-    } = faultless(load(log, config::load(layers), &metrics, &activity))?;
-    if catalog.datasets().next().is_none() {
+/// Opens the files that the layers name; fails if anything has a fault, or there is no dataset.
+pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<LoadedCatalog, Failure> {
+    let loaded = faultless(load(log, config::load(layers)))?;
+    if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    Ok(SoundCatalog {
-        settings,
-        catalog,
-        metrics,
-        activity,
-    })
+    Ok(loaded)
 }
 
 /// Fails if settings or catalogue have faults.

@@ -12,7 +12,7 @@ use voltile_base::shard::Shard;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
-use super::load::{SoundCatalog, load_sound};
+use super::load::{LoadedCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -52,11 +52,12 @@ pub(super) struct PyramidArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), Failure> {
-    let SoundCatalog {
+    let LoadedCatalog {
         settings,
         catalog,
         metrics,
         activity,
+        ..
     } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();

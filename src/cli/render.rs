@@ -9,7 +9,7 @@ use voltile_base::geometry::{TileAddress, Xyz};
 use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
-use super::load::{SoundCatalog, load_sound};
+use super::load::{LoadedCatalog, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -30,11 +30,12 @@ pub(super) struct RenderArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Failure> {
-    let SoundCatalog {
+    let LoadedCatalog {
         settings,
         catalog,
         metrics,
         activity,
+        ..
     } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();

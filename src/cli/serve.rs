@@ -2,7 +2,6 @@
 //! stopped.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -22,7 +21,9 @@ use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::folders::Folders;
-use super::load::{NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
+use super::load::{
+    LoadedCatalog, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open,
+};
 use super::log::LogWriter;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
@@ -83,22 +84,25 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     if arguments.demo {
         demo_volume()?;
     }
-    let mut metrics = Metrics::default();
-    metrics.log_lines_lost = log.lost_lines();
-    let activity = Activity::default();
-    let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
+    let mut loaded = open(log, read, MAX_FOUND);
     let certificates = certificates(&mut loaded);
-    let loaded = faultless(loaded)?;
-    let settings = loaded.settings;
-    let catalog = loaded.catalog;
-    if catalog.datasets().next().is_none() && folders.is_empty() && loaded.unreachable.is_empty() {
+    let LoadedCatalog {
+        settings,
+        catalog,
+        metrics,
+        activity,
+        left_out,
+        unreachable,
+        ..
+    } = faultless(loaded)?;
+    if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     ensure_accepted(&layers.files, &catalog)?;
-    for fault in &loaded.unreachable {
+    for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    for (file, fault) in &loaded.left_out {
+    for (file, fault) in &left_out {
         folders.note_broken(file.as_path(), fault.to_string());
     }
     tracing::info!("{}", memory_text(layers.memory, &settings));
@@ -210,12 +214,11 @@ fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Fai
     Ok(())
 }
 
-/// Creates the demo volume if necessary, and returns its path.
-pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
+/// Creates the demo volume if necessary.
+fn demo_volume() -> Result<(), Failure> {
     let path = demo::default_path(std::env::var_os)?;
     tracing::info!("the demo volume is {}", path.display());
-    demo::ensure(&path)?;
-    Ok(path)
+    Ok(demo::ensure(&path)?)
 }
 
 fn not_listening(error: ListenError) -> Failure {

@@ -19,7 +19,7 @@ use voltile_base::units::bytes;
 use voltile_hdf5::store::Store;
 
 use super::failure::Failure;
-use super::load::{SoundCatalog, load_sound};
+use super::load::{LoadedCatalog, load_sound};
 use super::log::LogWriter;
 use super::sources::{ConfigurationChoice, Sources};
 use super::tiers::{directory_tier, shared_tiers};
@@ -183,11 +183,12 @@ impl WarmJob<'_> {
             configured: arguments.configured.clone(),
         }
         .layers()?;
-        let SoundCatalog {
+        let LoadedCatalog {
             settings,
             catalog,
             metrics,
             activity,
+            ..
         } = load_sound(self.log, &layers)?;
         let work = self.work(&catalog.describe())?;
         if arguments.dry_run {
