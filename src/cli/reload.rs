@@ -40,83 +40,77 @@ pub(super) struct Reloader {
     pub certificates: Option<Arc<Certificates>>,
     /// The settings that the server was started with.
     pub started: Settings,
+    /// `files.watch`, as it was read last.
+    pub watch: Option<Duration>,
+    /// Whether the last reload left datasets that are still being opened.
+    pub is_pending: bool,
 }
-
-/// The facts that decide when the next reload is due: `files.watch`, and whether datasets are still
-/// being opened.
-type NextReload = (Option<Duration>, bool);
 
 impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the
     /// process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
+        remember(&mut self.layers, &self.started);
+        thread::Builder::new()
+            .name("reload".to_owned())
+            .spawn(move || self.run(&orders))
+            .map(drop)
+    }
+
+    /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
+    fn run(&mut self, orders: &Receiver<()>) {
+        // This thread opens files, and may then have libhdf5's lock.
+        self.service.stalls().watch_thread(false);
         let is_waiting = self
             .service
             .catalog()
             .closed()
             .values()
             .any(|closed| *closed == Closed::Waiting);
-        let started = self.started.clone();
-        self.remember(&started);
-        thread::Builder::new()
-            .name("reload".to_owned())
-            .spawn(move || self.run(&orders, is_waiting))
-            .map(drop)
-    }
-
-    /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
-    fn run(&mut self, orders: &Receiver<()>, is_waiting: bool) {
-        // This thread opens files, and may then have libhdf5's lock.
-        self.service.stalls().watch_thread(false);
-        let mut next = (self.started.files.watch, false);
         if is_waiting {
-            next = self.reload(false).unwrap_or(next);
+            self.reload(false);
         }
         loop {
-            let (watch, is_pending) = next;
-            let usual = watch.or((!self.folders.is_empty()).then_some(SEARCH_INTERVAL));
-            let soon = is_pending.then_some(SEARCH_INTERVAL);
-            let interval = usual.into_iter().chain(soon).min();
-            let order = match interval {
+            let usual = self
+                .watch
+                .or((!self.folders.is_empty()).then_some(SEARCH_INTERVAL));
+            let soon = self.is_pending.then_some(SEARCH_INTERVAL);
+            let order = match usual.into_iter().chain(soon).min() {
                 Some(interval) => orders.recv_timeout(interval.max(self.folders.pause())),
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            if order == Err(RecvTimeoutError::Disconnected) {
-                return;
-            }
             // Several signals at once are one.
             while orders.try_recv().is_ok() {}
-            next = self.tell_and_reload(order.is_ok()).unwrap_or(next);
+            match order {
+                Ok(()) => self.reload_by_order(),
+                Err(RecvTimeoutError::Timeout) => self.reload(false),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 
-    /// Reloads; after a signal also creates the cache directory if it is missing, and tells the
+    /// Reloads after a signal: also creates the cache directory if it is missing, and tells the
     /// service manager, which may have sent the signal.
-    fn tell_and_reload(&mut self, is_ordered: bool) -> Option<NextReload> {
-        if !is_ordered {
-            return self.reload(false);
-        }
+    fn reload_by_order(&mut self) {
         systemd::reloading();
         if let Some(path) = cache_directory(&self.started)
             && let Err(error) = Directory::make(path)
         {
             tracing::error!("cache.directory: {error}");
         }
-        let next = self.reload(true);
+        self.reload(true);
         systemd::ready(&status(&self.service.catalog()));
-        next
     }
 
-    /// Reloads once, by order or because an interval is over; returns the facts that decide
-    /// the time of the next reload if that succeeds.
-    fn reload(&mut self, is_ordered: bool) -> Option<NextReload> {
+    /// Reloads once, by order or because an interval is over.
+    fn reload(&mut self, is_ordered: bool) {
         match self.try_reload(is_ordered) {
-            Ok((reloaded, watch)) => {
+            Ok(reloaded) => {
                 self.service.health().set(ServicePart::Configuration, &[]);
                 if is_ordered || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", summary(&reloaded));
                 }
-                Some((watch, reloaded.is_pending))
+                self.is_pending = reloaded.is_pending;
             }
             Err(problems) => {
                 let is_new = self
@@ -129,15 +123,11 @@ impl Reloader {
                         problems.join("; ")
                     );
                 }
-                None
             }
         }
     }
 
-    fn try_reload(
-        &mut self,
-        is_ordered: bool,
-    ) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
+    fn try_reload(&mut self, is_ordered: bool) -> Result<Reloaded, Vec<String>> {
         if is_ordered {
             self.folders.forget();
             self.service.catalog().store().renew_credentials();
@@ -152,7 +142,7 @@ impl Reloader {
         if !faults.is_empty() {
             return Err(texts(&faults));
         }
-        self.remember(&settings);
+        remember(&mut self.layers, &settings);
         let unchangeable = config::restart_only(&self.started, &mut settings);
         if is_ordered {
             for warning in warnings {
@@ -188,19 +178,8 @@ impl Reloader {
                 "the certificate and key for TLS were replaced, for connections from now on"
             );
         }
-        Ok((reloaded, settings.files.watch))
-    }
-
-    /// Notes the tokens of files found in folders, so that no other file gets one of them later.
-    fn remember(&mut self, settings: &Settings) {
-        for (token, dataset) in &settings.datasets {
-            let path = dataset.file.as_ref().and_then(Location::path);
-            if let Some(path) = path
-                && dataset.found_in.is_some()
-            {
-                self.layers.known.insert(path.to_owned(), token.clone());
-            }
-        }
+        self.watch = settings.files.watch;
+        Ok(reloaded)
     }
 
     /// The certificate and key as they are now, if TLS is on and they have changed.
@@ -231,6 +210,18 @@ impl Reloader {
         self.service
             .health()
             .set(ServicePart::Files, &self.folders.problems());
+    }
+}
+
+/// Notes the tokens of files found in folders, so that no other file gets one of them later.
+fn remember(layers: &mut Layers, settings: &Settings) {
+    for (token, dataset) in &settings.datasets {
+        let path = dataset.file.as_ref().and_then(Location::path);
+        if let Some(path) = path
+            && dataset.found_in.is_some()
+        {
+            layers.known.insert(path.to_owned(), token.clone());
+        }
     }
 }
 

@@ -118,6 +118,8 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
         service: Arc::clone(&service),
         site: Arc::clone(&site),
         certificates,
+        watch: settings.files.watch,
+        is_pending: false,
         started: settings.clone(),
     };
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
