@@ -95,10 +95,7 @@ fn heading(subject: &BenchSubject, threads: usize) -> String {
         dtype,
         ..
     } = subject;
-    let all_threads = match threads {
-        1 => "1 thread".to_owned(),
-        _ => format!("{threads} threads"),
-    };
+    let all_threads = output::counted(threads as u64, "thread");
     format!(
         "{token} {channel}, level {level}: {x} × {y} × {z} of {dtype}\n\n\
          {:>46} {:>29}\n\

@@ -208,11 +208,8 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
     for each in &removed {
         let token = output::escaped(&each.token);
         let size = units::bytes(each.bytes);
-        let noun = if each.tiles == 1 { "tile" } else { "tiles" };
-        text.push_str(&format!(
-            "removed {} {noun} of {token}, {size}\n",
-            each.tiles
-        ));
+        let tiles = output::counted(each.tiles, "tile");
+        text.push_str(&format!("removed {tiles} of {token}, {size}\n"));
     }
     if text.is_empty() {
         text = format!("{path} has no tiles\n");

@@ -50,6 +50,11 @@ pub(super) fn complain(log: &LogWriter, text: &str) {
     log.message(&terminal_safe(&format!("voltile: {text}")));
 }
 
+/// A count and its noun: `1 request`, `2 requests`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Escapes control characters, including line breaks, in a name to be printed within a line.
 pub(super) fn escaped(name: &str) -> String {
     replaced(name, is_control)

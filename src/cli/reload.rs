@@ -13,6 +13,7 @@ use voltile_hdf5::store::Location;
 
 use super::folders::Folders;
 use super::log::LogWriter;
+use super::output::counted;
 use super::sources::search;
 use super::tiers::cache_directory;
 use crate::catalog::{Catalog, Closed};
@@ -256,9 +257,6 @@ fn summary(reloaded: &Reloaded) -> String {
 
 /// The status that the service manager shows.
 pub(super) fn status(catalog: &Catalog) -> String {
-    let count = catalog.datasets().count();
-    format!(
-        "serving {count} {}",
-        if count == 1 { "dataset" } else { "datasets" }
-    )
+    let count = catalog.datasets().count() as u64;
+    format!("serving {}", counted(count, "dataset"))
 }

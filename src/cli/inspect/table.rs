@@ -12,7 +12,7 @@ use voltile_base::units::{self, bytes};
 
 use crate::catalog::advice::Warning;
 use crate::catalog::{Inspection, LevelCost, PassThrough};
-use crate::cli::output::escaped;
+use crate::cli::output::{counted, escaped};
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection {
@@ -274,9 +274,4 @@ fn requests(cost: &LevelCost) -> Option<String> {
         ));
     }
     (!planes.is_empty()).then(|| planes.join("; "))
-}
-
-/// A count and its noun: `1 request`, `2 requests`.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
