@@ -185,7 +185,7 @@ pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
         let store = store.clone();
         let thread = thread::Builder::new().name("trials".to_owned());
         let spawned = thread.spawn(move || {
-            try_each(&own_program, &store, files, &trials, &|file, why| {
+            try_each(&own_program(), &store, files, &trials, &|file, why| {
                 // Nobody waits any more if the server is shutting down.
                 let _ = sender.send((file, why));
             });
@@ -197,10 +197,10 @@ pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
     })
 }
 
-/// Runs trials in several children side by side; `program` returns the path of the child's program.
+/// Runs trials in several children side by side; `program` is the path of the child's program.
 /// Calls `ended` when a trial ends: with the file, and the reason if the file must not be opened.
 fn try_each(
-    program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
+    program: &Path,
     store: &Store,
     files: Files,
     trials: &[Trial],
@@ -223,7 +223,7 @@ fn try_each(
                 ended(file, None);
                 continue;
             }
-            let start = &|| TrialChild::start(&program()?, store, &bounds);
+            let start = &|| TrialChild::start(program, store, &bounds);
             let why = match run_trial(start, child.take(), trial) {
                 Ok(TrialOutcome::Survived(living)) => {
                     child = Some(living);
@@ -290,8 +290,6 @@ struct TrialChild {
     done: Receiver<Result<(), &'static str>>,
     /// The object on trial: the child may read all objects in its folder and below.
     on_trial: Arc<Mutex<Option<Address>>>,
-    /// The memory that the child may take, in bytes.
-    memory: u64,
 }
 
 /// How a trial ended.
@@ -335,7 +333,6 @@ impl TrialChild {
             input,
             done,
             on_trial,
-            memory: bounds.memory,
         })
     }
 
@@ -351,32 +348,24 @@ impl TrialChild {
 
     /// Waits for the child to finish the trial that was sent.
     fn outcome(mut self, trial: &Trial) -> io::Result<TrialOutcome> {
-        match self.done.recv_timeout(PATIENCE) {
-            Ok(Ok(())) => Ok(TrialOutcome::Survived(self)),
-            Ok(Err(what)) => {
-                self.child.kill()?;
-                self.child.wait()?;
-                Ok(TrialOutcome::Died(refusal(what, WRITE_AGAIN)))
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                // It has died, unless it only closed its output: then `wait` would not return.
-                self.child.kill()?;
-                Ok(TrialOutcome::Died(died_of(
-                    self.child.wait()?,
-                    cpu_seconds(trial),
-                    self.memory,
-                )))
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                self.child.kill()?;
-                self.child.wait()?;
-                let seconds = PATIENCE.as_secs();
-                Ok(TrialOutcome::Late(format!(
-                    "the file is refused because opening it took more than {seconds} seconds; check whether its disk \
-                     can be read, or copy the file to a faster one"
-                )))
-            }
+        let ended = self.done.recv_timeout(PATIENCE);
+        if ended == Ok(Ok(())) {
+            return Ok(TrialOutcome::Survived(self));
         }
+        // It may only have closed its output: then `wait` would not return.
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        Ok(match ended {
+            Ok(Err(what)) => TrialOutcome::Died(refusal(what, WRITE_AGAIN)),
+            Err(RecvTimeoutError::Timeout) => TrialOutcome::Late(format!(
+                "the file is refused because opening it took more than {} seconds; check whether its disk can be read, or \
+                 copy the file to a faster one",
+                PATIENCE.as_secs()
+            )),
+            Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => {
+                TrialOutcome::Died(died_of(status, cpu_seconds(trial), self.input.most))
+            }
+        })
     }
 }
 
@@ -404,8 +393,8 @@ fn hear_child(
     done: &Sender<Result<(), &'static str>>,
 ) {
     let mut out = BufReader::new(out);
-    if let Some(lacking) = next_line(&mut out) {
-        log_lacking(&lacking);
+    if let Some(lacking) = next_line(&mut out).filter(|lacking| !lacking.is_empty()) {
+        tracing::debug!("a trial child is not fully confined: {lacking}");
     }
     while let Some(line) = next_line(&mut out) {
         match serde_json::from_str(&line) {
@@ -519,22 +508,15 @@ fn next_line(out: &mut impl BufRead) -> Option<String> {
     String::from_utf8(line).ok()
 }
 
-/// Logs the protections that are not in force in a trial child.
-fn log_lacking(lacking: &str) {
-    if !lacking.is_empty() {
-        tracing::debug!("a trial child is not fully confined: {lacking}");
-    }
-}
-
 /// The path by which to run this program again: `/proc/self/exe` if it exists, because the
 /// program's file may have been replaced since the start.
-fn own_program() -> io::Result<PathBuf> {
+fn own_program() -> PathBuf {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() {
-        Ok(running)
-    } else {
-        std::env::current_exe()
+        return running;
     }
+    // A path that does not exist is reported when the child is started.
+    std::env::current_exe().unwrap_or(running)
 }
 
 /// Describes how a file ended the process that opened it, and what to do.
@@ -590,9 +572,8 @@ mod tests {
     /// The refused files, sorted.
     fn refused_by(program: &Path, trials: &[Trial]) -> Vec<(Location, String)> {
         let refused = Mutex::new(Vec::new());
-        let program = || Ok(program.to_owned());
         let store = Store::default();
-        try_each(&program, &store, Files::default(), trials, &|file, why| {
+        try_each(program, &store, Files::default(), trials, &|file, why| {
             refused.lock().extend(why.map(|why| (file, why)));
         });
         let mut refused = refused.into_inner();
