@@ -42,27 +42,23 @@ impl<'a> Meter<'a> {
     /// Runs `work`, which reads and decodes a chunk through the HDF5 library, and adds its duration
     /// as time spent reading.
     pub fn read_in_library<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let result = work();
-        let span = began.elapsed();
-        self.metrics.library.add(span);
-        if let Some(trace) = self.trace {
-            trace.add(Stage::Read, span);
-        }
-        result
+        self.read(&self.metrics.library, work)
     }
 
     /// Runs `work`, which reads voxels on the render thread itself: through the HDF5 library, or by
     /// copying unfiltered voxels. Adds its duration to `clock`, and in the trace to the time spent
     /// reading, which does not count as drawing.
     pub fn read_at_once<T>(&self, clock: &Clock, work: impl FnOnce() -> T) -> T {
+        self.fetch(|| self.read(clock, work))
+    }
+
+    fn read<T>(&self, clock: &Clock, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
         let span = began.elapsed();
         clock.add(span);
         if let Some(trace) = self.trace {
             trace.add(Stage::Read, span);
-            trace.add_not_drawing(span);
         }
         result
     }
