@@ -1,9 +1,8 @@
-//! OME-Zarr's own metadata, the same in both versions but for where the version is written.
+//! OME-Zarr's own metadata without its version, which each version writes in another place.
 
 use serde_json::{Value, json};
 use voltile_base::geometry::{Affine, Xyz};
 use voltile_base::name::Name;
-use voltile_base::request::ZarrVersion;
 use voltile_base::timing::Timing;
 use voltile_base::units::{MICROMETRE, in_nanometres};
 
@@ -16,13 +15,11 @@ pub(super) const OWN: &str = "voltile";
 const MAX_DEVIATION: f64 = 1e-3;
 
 /// The metadata of an image's group.
-pub(super) fn image(image: &ZarrImage, version: ZarrVersion) -> Value {
+pub(super) fn image(image: &ZarrImage) -> Value {
     let arrays = image.multiscale();
-    let mut value = json!({"multiscales": [multiscale(&arrays, image.name().as_str(), version)]});
-    if let Some(mut omero) = omero::metadata(&arrays, image.name().as_str()) {
-        if version == ZarrVersion::V04 {
-            omero["version"] = version.name().into();
-        }
+    let name = image.name().as_str();
+    let mut value = json!({"multiscales": [multiscale(&arrays, name)]});
+    if let Some(omero) = omero::metadata(&arrays, name) {
         value["omero"] = omero;
     }
     add_own(&mut value, &arrays);
@@ -45,13 +42,9 @@ pub(super) fn labels(image: &ZarrImage) -> Result<Value, NotFound> {
 }
 
 /// The metadata of a label image's group.
-pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
-    let mut label = json!({"source": {"image": "../../"}});
-    if version == ZarrVersion::V04 {
-        label["version"] = version.name().into();
-    }
-    let mut value =
-        json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label});
+pub(super) fn label(arrays: &Multiscale<'_>, name: &str) -> Value {
+    let label = json!({"source": {"image": "../../"}});
+    let mut value = json!({"multiscales": [multiscale(arrays, name)], "image-label": label});
     add_own(&mut value, arrays);
     value
 }
@@ -81,18 +74,14 @@ fn spatial([x, y, z]: [Value; 3], has_z: bool) -> Vec<Value> {
     if has_z { vec![z, y, x] } else { vec![y, x] }
 }
 
-fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
+fn multiscale(arrays: &Multiscale<'_>, name: &str) -> Value {
     let space = ImageSpace::new(arrays);
     let datasets: Vec<Value> = arrays
         .levels()
         .iter()
         .map(|level| dataset(arrays, level, &space))
         .collect();
-    let mut value = json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets});
-    if version == ZarrVersion::V04 {
-        value["version"] = version.name().into();
-    }
-    value
+    json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets})
 }
 
 /// Where the voxels of an image lie: the size of a voxel of level 0, and its unit.

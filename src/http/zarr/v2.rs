@@ -48,17 +48,19 @@ pub(super) fn group() -> Value {
     json!({"zarr_format": 2})
 }
 
-/// The attributes of a group.
+/// The attributes of a group. Each part of OME-Zarr 0.4's metadata names the version.
 fn attributes(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
-    match node {
-        ZarrNode::Labels => ome::labels(image),
-        ZarrNode::Label(name) => Ok(ome::label(
-            &image.label(name)?,
-            name.as_str(),
-            ZarrVersion::V04,
-        )),
-        _ => Ok(ome::image(image, ZarrVersion::V04)),
+    let mut attributes = match node {
+        ZarrNode::Labels => ome::labels(image)?,
+        ZarrNode::Label(name) => ome::label(&image.label(name)?, name.as_str()),
+        _ => ome::image(image),
+    };
+    for part in ["/multiscales/0", "/omero", "/image-label"] {
+        if let Some(part) = attributes.pointer_mut(part) {
+            part["version"] = ZarrVersion::V04.name().into();
+        }
     }
+    Ok(attributes)
 }
 
 /// The names of the axes, as xarray expects them.
@@ -100,18 +102,18 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
 /// The groups of an image: the prefix of the keys of their documents, their attributes, and the
 /// arrays of each multiscale group.
 pub(super) fn groups(image: &ZarrImage) -> Vec<(String, Value, Option<Multiscale<'_>>)> {
-    let attributes = ome::image(image, ZarrVersion::V04);
-    let mut groups = vec![(String::new(), attributes, Some(image.multiscale()))];
-    if let Ok(labels) = ome::labels(image) {
-        groups.push((format!("{LABELS}/"), labels, None));
-    }
+    let mut nodes = vec![
+        (String::new(), ZarrNode::Image, Some(image.multiscale())),
+        (format!("{LABELS}/"), ZarrNode::Labels, None),
+    ];
     for name in image.labels() {
-        if let Ok(arrays) = image.label(name) {
-            let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
-            groups.push((format!("{LABELS}/{name}/"), attributes, Some(arrays)));
-        }
+        let node = ZarrNode::Label(name.clone());
+        nodes.push((format!("{LABELS}/{name}/"), node, image.label(name).ok()));
     }
-    groups
+    let groups = nodes.into_iter().filter_map(|(prefix, node, arrays)| {
+        Some((prefix, attributes(image, &node).ok()?, arrays))
+    });
+    groups.collect()
 }
 
 /// All documents in one, by key.

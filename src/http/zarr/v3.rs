@@ -18,7 +18,7 @@ pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotF
                 below.insert(LABELS.to_owned(), group(labels));
                 add_labels(&mut below, &format!("{LABELS}/"), image)?;
             }
-            ome::image(image, ZarrVersion::V05)
+            ome::image(image)
         }
         ZarrNode::Labels => {
             add_labels(&mut below, "", image)?;
@@ -27,7 +27,7 @@ pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotF
         ZarrNode::Label(name) => {
             let arrays = image.label(name)?;
             add_arrays(&mut below, "", &arrays);
-            ome::label(&arrays, name.as_str(), ZarrVersion::V05)
+            ome::label(&arrays, name.as_str())
         }
         ZarrNode::Array(label, level) => {
             let arrays = label
@@ -60,7 +60,7 @@ fn add_labels(
 ) -> Result<(), NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
-        let ome = ome::label(&arrays, name.as_str(), ZarrVersion::V05);
+        let ome = ome::label(&arrays, name.as_str());
         documents.insert(format!("{prefix}{name}"), group(ome));
         add_arrays(documents, &format!("{prefix}{name}/"), &arrays);
     }
