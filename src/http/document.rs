@@ -64,21 +64,9 @@ pub(super) struct Documents {
     /// The newest generation that was requested: documents of older generations are not kept.
     pub newest: Arc<AtomicU64>,
     /// The places for documents that are built from memory.
-    builders: Arc<Semaphore>,
+    pub builders: Arc<Semaphore>,
     /// The places for documents that read files.
-    readers: Arc<Semaphore>,
-}
-
-impl Documents {
-    /// The places for documents that are being built; documents that read files have places of
-    /// their own.
-    pub fn places(&self, is_reader: bool) -> Arc<Semaphore> {
-        Arc::clone(if is_reader {
-            &self.readers
-        } else {
-            &self.builders
-        })
-    }
+    pub readers: Arc<Semaphore>,
 }
 
 impl Default for Documents {

@@ -65,11 +65,15 @@ pub(super) async fn find(
         }
     };
     let waiter = flight.join();
+    let places = match reads {
+        Some(_) => &documents.readers,
+        None => &documents.builders,
+    };
     let newest = Arc::clone(&documents.newest);
     // A task of its own, which goes on if this client leaves and other clients wait.
     drop(tokio::spawn(build_in_turn(
         Arc::clone(service),
-        documents.places(reads.is_some()),
+        Arc::clone(places),
         reads.cloned(),
         flight,
         move || {
