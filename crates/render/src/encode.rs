@@ -14,10 +14,6 @@ mod huffman;
 mod jpeg;
 mod pairs;
 
-use image::error::{
-    EncodingError, ParameterError, ParameterErrorKind, UnsupportedError, UnsupportedErrorKind,
-};
-use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageError, ImageFormat, ImageResult};
 use libdeflater::{CompressionLvl, Compressor, crc32};
 use voltile_base::geometry::TILE;
 use voltile_base::paint::PngProfile;
@@ -53,71 +49,6 @@ pub struct EncodeBuffers {
     pairs: Pairs,
 }
 
-/// Encodes rows of 8-bit grey or colour pixels; replaces `png`.
-#[derive(Debug)]
-pub struct PngEncoder<'a> {
-    /// The file.
-    pub png: &'a mut Vec<u8>,
-    /// Whether speed or size matters.
-    pub profile: PngProfile,
-    /// Memory that is reused.
-    pub buffers: &'a mut EncodeBuffers,
-}
-
-impl ImageEncoder for PngEncoder<'_> {
-    fn write_image(
-        self,
-        pixels: &[u8],
-        width: u32,
-        height: u32,
-        colour: ExtendedColorType,
-    ) -> ImageResult<()> {
-        let kind = match colour {
-            ExtendedColorType::L8 => PixelKind::Grey,
-            ExtendedColorType::Rgb8 => PixelKind::Rgb,
-            ExtendedColorType::La8 => PixelKind::GreyAlpha,
-            ExtendedColorType::Rgba8 => PixelKind::Rgba,
-            other => {
-                let kind = UnsupportedErrorKind::Color(other);
-                let error = UnsupportedError::from_format_and_kind(ImageFormat::Png.into(), kind);
-                return Err(ImageError::Unsupported(error));
-            }
-        };
-        let size = (width as usize, height as usize);
-        let pixel = kind.bytes();
-        let row = size.0 * pixel;
-        if row == 0 || height == 0 || pixels.len() != row * size.1 {
-            let kind = ParameterErrorKind::DimensionMismatch;
-            return Err(ImageError::Parameter(ParameterError::from_kind(kind)));
-        }
-        let EncodeBuffers { filtered, pairs } = self.buffers;
-        let filter = Filter::choose(pixels, row, pixel, filtered);
-        filter.apply(pixels, row, pixel, filtered);
-        let quick = Stream::new(filtered, pairs);
-        if self.profile == PngProfile::Fast {
-            *self.png = written(&quick, kind, size);
-            return Ok(());
-        }
-        let mut spare = Vec::new();
-        Filter::None.apply(pixels, row, pixel, &mut spare);
-        let plain = matched(&spare)?;
-        filter::least_sum(pixels, row, pixel, &mut spare);
-        let summed = matched(&spare)?;
-        let smaller = if summed.len() < plain.len() {
-            summed
-        } else {
-            plain
-        };
-        let is_smaller = smaller.len() < quick.len();
-        *self.png = if is_smaller {
-            copied(&smaller, kind, size)
-        } else {
-            written(&quick, kind, size)
-        };
-        Ok(())
-    }
-}
-
 /// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, with the bytes of their kind.
 pub fn encode(
     pixels: &[u8],
@@ -125,48 +56,53 @@ pub fn encode(
     profile: PngProfile,
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
-    let colour = match kind {
-        PixelKind::Grey => ExtendedColorType::L8,
-        PixelKind::Rgb => ExtendedColorType::Rgb8,
-        PixelKind::GreyAlpha => ExtendedColorType::La8,
-        PixelKind::Rgba => ExtendedColorType::Rgba8,
-    };
-    sized(pixels, (TILE as u32, TILE as u32), colour, profile, buffers)
+    encode_sized(pixels, kind, (TILE, TILE), profile, buffers)
 }
 
-/// Encodes a picture of any size.
-pub(super) fn picture(
-    image: &DynamicImage,
-    buffers: &mut EncodeBuffers,
-) -> Result<Vec<u8>, EncodeError> {
-    let size = (image.width(), image.height());
-    let colour = image.color().into();
-    sized(image.as_bytes(), size, colour, PngProfile::Fast, buffers)
-}
-
-fn sized(
+/// Encodes pixels as [`encode`] does, but rows of any width, and any number of them.
+pub(super) fn encode_sized(
     pixels: &[u8],
-    (width, height): (u32, u32),
-    colour: ExtendedColorType,
+    kind: PixelKind,
+    size: (usize, usize),
     profile: PngProfile,
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut png = Vec::new();
-    let encoder = PngEncoder {
-        png: &mut png,
-        profile,
-        buffers,
-    };
-    let encoded = encoder.write_image(pixels, width, height, colour);
-    encoded.map_err(|e| EncodeError::new(pixels.len(), e.to_string()))?;
-    Ok(png)
+    let (width, height) = size;
+    let pixel = kind.bytes();
+    let row = width * pixel;
+    if row == 0 || height == 0 || pixels.len() != row * height {
+        let problem = format!("it does not have {width} × {height} pixels");
+        return Err(EncodeError::new(pixels.len(), problem));
+    }
+    let EncodeBuffers { filtered, pairs } = buffers;
+    let filter = Filter::choose(pixels, row, pixel, filtered);
+    filter.apply(pixels, row, pixel, filtered);
+    let quick = Stream::new(filtered, pairs);
+    if profile == PngProfile::Small {
+        let small = small_stream(pixels, row, pixel)
+            .map_err(|problem| EncodeError::new(pixels.len(), problem))?;
+        if small.len() < quick.len() {
+            return Ok(png_file(kind, size, small.len(), |room| {
+                room[..small.len()].copy_from_slice(&small);
+            }));
+        }
+    }
+    Ok(png_file(kind, size, quick.len(), |room| quick.write(room)))
 }
 
-/// The zlib stream made by libdeflate.
-fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
-    deflated(bytes, SMALL_LEVEL, false)
-        .map_err(|problem| EncodingError::new(ImageFormat::Png.into(), problem))
-        .map_err(ImageError::Encoding)
+/// The smaller one of the zlib streams that libdeflate makes of the pixels in two ways of
+/// filtering.
+fn small_stream(pixels: &[u8], row: usize, pixel: usize) -> Result<Vec<u8>, String> {
+    let mut filtered = Vec::new();
+    Filter::None.apply(pixels, row, pixel, &mut filtered);
+    let unfiltered = deflated(&filtered, SMALL_LEVEL, false)?;
+    filter::least_sum(pixels, row, pixel, &mut filtered);
+    let least_sum = deflated(&filtered, SMALL_LEVEL, false)?;
+    Ok(if least_sum.len() < unfiltered.len() {
+        least_sum
+    } else {
+        unfiltered
+    })
 }
 
 /// Compresses bytes with libdeflate, as gzip or else as zlib. The error is a problem in words.
@@ -186,50 +122,38 @@ pub(super) fn deflated(bytes: &[u8], level: i32, is_gzip: bool) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Wraps a stream of filtered rows in a PNG file.
-fn written(stream: &Stream<'_>, kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
-    contained(stream.len(), kind, size, |room| stream.write(room))
-}
-
-/// Wraps a finished zlib stream in a PNG file.
-fn copied(stream: &[u8], kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
-    contained(stream.len(), kind, size, |room| {
-        room[..stream.len()].copy_from_slice(stream);
-    })
-}
-
-/// A PNG file with a zlib stream of `length` bytes. `fill` writes it to the front of its argument,
-/// which has at least [`SLACK`] more bytes of scratch space.
+/// A PNG file of filtered rows in a zlib stream of `length` bytes. `write_stream` writes the stream
+/// to the front of its argument, which has at least [`SLACK`] more bytes of scratch space.
 ///
 /// The file is built in an allocation of its exact size: tiles are cached, and the cache counts
 /// length, not capacity.
-fn contained(
-    length: usize,
+fn png_file(
     kind: PixelKind,
     size: (usize, usize),
-    fill: impl FnOnce(&mut [u8]),
+    length: usize,
+    write_stream: impl FnOnce(&mut [u8]),
 ) -> Vec<u8> {
-    const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
-    /// Bytes around a chunk's body: length and name before it, checksum after it.
-    const FRAME: usize = 12;
-    // A checksum and a chunk without a body follow the stream.
-    const _: () = assert!(4 + FRAME >= SLACK);
-    let header = header(kind, size);
-    let end = framed(*b"IEND", &[]);
-    let mut png = vec![0; SIGNATURE.len() + header.len() + FRAME + length + end.len()];
-    let (before, rest) = png.split_at_mut(SIGNATURE.len() + header.len());
-    before.copy_from_slice(&[&SIGNATURE[..], &header].concat());
-    fill(&mut rest[8..]);
-    rest[..4].copy_from_slice(&(length as u32).to_be_bytes());
-    rest[4..8].copy_from_slice(b"IDAT");
-    let (body, behind) = rest.split_at_mut(8 + length);
-    let check = crc32(&body[4..]).to_be_bytes();
-    behind.copy_from_slice(&[&check[..], &end].concat());
+    const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+    const IDAT: &[u8] = b"IDAT";
+    /// The IEND chunk, which is the same in all files.
+    const IEND: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
+    const CHECKSUM: usize = 4;
+    const _: () = assert!(CHECKSUM + IEND.len() >= SLACK);
+    let header = header_chunk(kind, size);
+    let before = [SIGNATURE, &header, &(length as u32).to_be_bytes(), IDAT].concat();
+    let mut png = vec![0; before.len() + length + CHECKSUM + IEND.len()];
+    let (front, room) = png.split_at_mut(before.len());
+    front.copy_from_slice(&before);
+    write_stream(room);
+    let end = before.len() + length;
+    // The checksum covers the chunk's name and its body.
+    let checksum = crc32(&png[before.len() - IDAT.len()..end]).to_be_bytes();
+    png[end..].copy_from_slice(&[&checksum, IEND].concat());
     png
 }
 
 /// The IHDR chunk: eight bits per sample, not interlaced.
-fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
+fn header_chunk(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
     let colour_type = match kind {
         PixelKind::Grey => 0,
         PixelKind::Rgb => 2,
@@ -237,21 +161,10 @@ fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
         PixelKind::Rgba => 6,
     };
     let [width, height] = [width, height].map(|side| (side as u32).to_be_bytes());
-    framed(
-        *b"IHDR",
-        &[&width[..], &height, &[8, colour_type, 0, 0, 0]].concat(),
-    )
-}
-
-/// A chunk: length, name, body, checksum of name and body.
-fn framed(name: [u8; 4], body: &[u8]) -> Vec<u8> {
-    let named = [&name[..], body].concat();
-    [
-        &(body.len() as u32).to_be_bytes()[..],
-        &named,
-        &crc32(&named).to_be_bytes(),
-    ]
-    .concat()
+    let body = [&width[..], &height, &[8, colour_type, 0, 0, 0]].concat();
+    let named = [&b"IHDR"[..], &body].concat();
+    let length = (body.len() as u32).to_be_bytes();
+    [&length, &named[..], &crc32(&named).to_be_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -284,6 +197,13 @@ mod tests {
         encode(pixels, kind, profile, &mut EncodeBuffers::default()).unwrap()
     }
 
+    /// A tile of filtered rows.
+    fn png_of(filtered: &[u8], kind: PixelKind) -> Vec<u8> {
+        let mut pairs = Pairs::default();
+        let stream = Stream::new(filtered, &mut pairs);
+        png_file(kind, (TILE, TILE), stream.len(), |room| stream.write(room))
+    }
+
     /// Checks against the `png` crate: an independent inflater and filters.
     fn comes_back(pixels: &[u8], kind: PixelKind, png: &[u8]) {
         let image = image::load_from_memory(png).unwrap();
@@ -311,30 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn images_of_8_bits_and_any_size_are_encoded_and_others_are_refused() {
-        let (mut png, mut buffers) = (Vec::new(), EncodeBuffers::default());
-        fn encoder<'a>(png: &'a mut Vec<u8>, buffers: &'a mut EncodeBuffers) -> PngEncoder<'a> {
-            PngEncoder {
-                png,
-                profile: PngProfile::Fast,
-                buffers,
-            }
-        }
+    fn pictures_of_any_size_are_encoded_and_those_of_another_are_refused() {
+        let mut buffers = EncodeBuffers::default();
+        let mut encoded = |pixels: &[u8], kind, size| {
+            encode_sized(pixels, kind, size, PngProfile::Fast, &mut buffers)
+        };
         let small = image::RgbImage::from_fn(7, 3, |x, y| image::Rgb([x as u8, y as u8, 200]));
-        small
-            .write_with_encoder(encoder(&mut png, &mut buffers))
-            .unwrap();
+        let png = encoded(&small, PixelKind::Rgb, (7, 3)).unwrap();
         assert_eq!(image::load_from_memory(&png).unwrap().to_rgb8(), small);
-        let deep = image::ImageBuffer::<image::Luma<u16>, _>::new(7, 3);
-        assert!(
-            deep.write_with_encoder(encoder(&mut png, &mut buffers))
-                .is_err()
-        );
-        assert!(
-            encoder(&mut png, &mut buffers)
-                .write_image(&[0; 20], 7, 3, ExtendedColorType::L8)
-                .is_err()
-        );
+        assert!(encoded(&[0; 20], PixelKind::Grey, (7, 3)).is_err());
+        assert!(encoded(&[], PixelKind::Grey, (0, 3)).is_err());
     }
 
     #[test]
@@ -351,27 +257,11 @@ mod tests {
             for filter in filters {
                 let mut filtered = Vec::new();
                 filter.apply(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
-                comes_back(
-                    &pixels,
-                    kind,
-                    &written(
-                        &Stream::new(&filtered, &mut Pairs::default()),
-                        kind,
-                        (TILE, TILE),
-                    ),
-                );
+                comes_back(&pixels, kind, &png_of(&filtered, kind));
             }
             let mut filtered = Vec::new();
             filter::least_sum(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
-            comes_back(
-                &pixels,
-                kind,
-                &written(
-                    &Stream::new(&filtered, &mut Pairs::default()),
-                    kind,
-                    (TILE, TILE),
-                ),
-            );
+            comes_back(&pixels, kind, &png_of(&filtered, kind));
         }
     }
 
