@@ -36,16 +36,16 @@ impl Filter {
     /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is
     /// overwritten.
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
-        let rows = pixels.len() / row;
-        let apart = (rows / SAMPLED_ROWS).max(1);
+        let apart = (pixels.len() / row / SAMPLED_ROWS).max(1);
+        let zeros = vec![0; row];
+        let sample: Vec<_> = rows(pixels, &zeros)
+            .skip(apart / 2)
+            .step_by(apart)
+            .collect();
         let mut best = (f32::INFINITY, Filter::None);
         for filter in Self::ALL {
             spare.clear();
-            for number in (apart / 2..rows).step_by(apart) {
-                let line = &pixels[number * row..][..row];
-                let above = number
-                    .checked_sub(1)
-                    .map(|above| &pixels[above * row..][..row]);
+            for (line, above) in &sample {
                 filter.append(line, above, pixel, spare);
             }
             let bits = entropy(spare);
@@ -60,28 +60,31 @@ impl Filter {
     pub fn apply(self, pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
         out.clear();
         out.reserve(pixels.len() + pixels.len() / row);
-        let mut above = None;
-        for line in pixels.chunks_exact(row) {
+        for (line, above) in rows(pixels, &vec![0; row]) {
             self.append(line, above, pixel, out);
-            above = Some(line);
         }
     }
 
-    /// Appends the filter type byte and one filtered row; the row above the first counts as 0.
-    pub fn append(self, row: &[u8], above: Option<&[u8]>, pixel: usize, out: &mut Vec<u8>) {
+    /// Appends the filter type byte and one filtered row; `above` is the row above it.
+    fn append(self, row: &[u8], above: &[u8], pixel: usize, out: &mut Vec<u8>) {
         out.push(self as u8);
         let start = out.len();
         out.extend_from_slice(row);
         let rest = &mut out[start..];
-        match (self, above) {
-            (Filter::None, _) | (Filter::Up, None) => {}
-            (Filter::Sub, _) | (Filter::Paeth, None) => sub(row, pixel, rest),
-            (Filter::Up, Some(above)) => subtract(above, rest),
-            (Filter::Average, None) => half_left(row, pixel, rest),
-            (Filter::Average, Some(above)) => average(row, above, pixel, rest),
-            (Filter::Paeth, Some(above)) => paeth(row, above, pixel, rest),
+        match self {
+            Filter::None => {}
+            Filter::Sub => subtract(row, rest.get_mut(pixel..).unwrap_or_default()),
+            Filter::Up => subtract(above, rest),
+            Filter::Average => average(row, above, pixel, rest),
+            Filter::Paeth => paeth(row, above, pixel, rest),
         }
     }
+}
+
+/// Each row with the row above it, which is `zeros` for the first.
+fn rows<'a>(pixels: &'a [u8], zeros: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let rows = pixels.chunks_exact(zeros.len());
+    rows.clone().zip(std::iter::once(zeros).chain(rows))
 }
 
 /// The sum of the absolute values of the bytes, taken as signed numbers.
@@ -97,10 +100,9 @@ fn sum(filtered: &[u8]) -> u64 {
 /// gains most.
 pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
     out.clear();
-    let mut above = None;
     let mut tried = Vec::with_capacity(row + 1);
     let mut best = Vec::with_capacity(row + 1);
-    for line in pixels.chunks_exact(row) {
+    for (line, above) in rows(pixels, &vec![0; row]) {
         let mut least = u64::MAX;
         for filter in Filter::ALL {
             tried.clear();
@@ -112,7 +114,6 @@ pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u
             }
         }
         out.extend_from_slice(&best);
-        above = Some(line);
     }
 }
 
@@ -120,18 +121,6 @@ multiversion! {
     fn subtract(guess: &[u8], rest: &mut [u8]) {
         for (byte, guess) in rest.iter_mut().zip(guess) {
             *byte = byte.wrapping_sub(*guess);
-        }
-    }
-}
-
-fn sub(row: &[u8], pixel: usize, rest: &mut [u8]) {
-    subtract(row, rest.get_mut(pixel..).unwrap_or_default());
-}
-
-multiversion! {
-    fn half_left(row: &[u8], pixel: usize, rest: &mut [u8]) {
-        for (byte, left) in rest.iter_mut().skip(pixel).zip(row) {
-            *byte = byte.wrapping_sub(left / 2);
         }
     }
 }
@@ -228,29 +217,26 @@ mod tests {
     #[test]
     fn each_filter_takes_its_guess_away() {
         let (above, row) = ([10, 20, 30, 250], [11, 19, 40, 5]);
-        let filtered = |filter: Filter, above: Option<&[u8]>| {
+        let filtered = |filter: Filter, above: [u8; 4]| {
             let mut out = Vec::new();
-            filter.append(&row, above, 1, &mut out);
+            filter.append(&row, &above, 1, &mut out);
             out
         };
         let minus = |n: u8| n.wrapping_neg();
-        assert_eq!(filtered(Filter::None, Some(&above)), [0, 11, 19, 40, 5]);
+        assert_eq!(filtered(Filter::None, above), [0, 11, 19, 40, 5]);
+        assert_eq!(filtered(Filter::Sub, above), [1, 11, 8, 21, minus(35)]);
+        assert_eq!(filtered(Filter::Up, above), [2, 1, minus(1), 10, 11]);
         assert_eq!(
-            filtered(Filter::Sub, Some(&above)),
-            [1, 11, 8, 21, minus(35)]
-        );
-        assert_eq!(filtered(Filter::Up, Some(&above)), [2, 1, minus(1), 10, 11]);
-        assert_eq!(
-            filtered(Filter::Average, Some(&above)),
+            filtered(Filter::Average, above),
             [3, 6, 4, 16, 5u8.wrapping_sub(145)]
         );
+        assert_eq!(filtered(Filter::Paeth, above), [4, 1, minus(1), 10, 11]);
         assert_eq!(
-            filtered(Filter::Paeth, Some(&above)),
-            [4, 1, minus(1), 10, 11]
+            filtered(Filter::Average, [0; 4]),
+            [3, 11, 14, 31, minus(15)]
         );
-        assert_eq!(filtered(Filter::Average, None), [3, 11, 14, 31, minus(15)]);
-        assert_eq!(filtered(Filter::Paeth, None), [4, 11, 8, 21, minus(35)]);
-        assert_eq!(filtered(Filter::Up, None), [2, 11, 19, 40, 5]);
+        assert_eq!(filtered(Filter::Paeth, [0; 4]), [4, 11, 8, 21, minus(35)]);
+        assert_eq!(filtered(Filter::Up, [0; 4]), [2, 11, 19, 40, 5]);
     }
 
     /// As in the specification (section 9.4).
@@ -290,7 +276,7 @@ mod tests {
             let before = |line: &[u8], at: usize| if at < pixel { 0 } else { line[at - pixel] };
             for filter in Filter::ALL {
                 let mut filtered = Vec::new();
-                filter.append(row, Some(above), pixel, &mut filtered);
+                filter.append(row, above, pixel, &mut filtered);
                 prop_assert_eq!(filtered[0], filter as u8);
                 for (at, byte) in filtered[1..].iter().enumerate() {
                     let (left, up, corner) = (before(row, at), above[at], before(above, at));
