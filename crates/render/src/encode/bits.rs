@@ -1,34 +1,25 @@
 //! A bit writer, lowest bit first.
 
-use super::huffman::Code;
 use super::pairs::Pairs;
 
 /// The maximum number of bits that can be added to at most 7 pending ones in 64 bits.
 const MAX_BITS: u32 = 56;
 
 /// A string of at most 56 bits, the first one lowest.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     pub bits: u64,
     pub count: u32,
 }
 
-impl From<Code> for Bits {
-    fn from(code: Code) -> Self {
-        Self {
-            bits: code.bits.into(),
-            count: code.length.into(),
-        }
-    }
-}
-
 impl Bits {
-    /// Appends `bits`; together at most 56.
-    pub fn then(self, Bits { bits, count }: Bits) -> Self {
-        Self {
-            bits: self.bits | bits << self.count,
-            count: self.count + count,
-        }
+    pub const fn new(bits: u64, count: u32) -> Self {
+        Self { bits, count }
+    }
+
+    /// Appends `more`; together at most 56.
+    pub fn then(self, more: Bits) -> Self {
+        Self::new(self.bits | more.bits << self.count, self.count + more.count)
     }
 }
 
@@ -60,10 +51,7 @@ impl<'a> Writer<'a> {
 
     /// Pads the current byte with zeros.
     pub fn align(&mut self) {
-        self.bits(Bits {
-            bits: 0,
-            count: self.count.wrapping_neg() % 8,
-        });
+        self.bits(Bits::new(0, self.count.wrapping_neg() % 8));
     }
 
     /// Writes the codes of `words`.

@@ -9,7 +9,7 @@
 use libdeflater::adler32;
 
 use super::bits::{Bits, Writer};
-use super::huffman::{self, Code};
+use super::huffman;
 use super::pairs::Pairs;
 
 /// The symbols for literals, the end of the block, and lengths.
@@ -24,8 +24,8 @@ const LONGEST_CODE: usize = 14;
 /// Codes of code lengths have at most 7 bits.
 const LONGEST_LENGTH_CODE: usize = 7;
 const LONGEST_MATCH: usize = 258;
-/// The only distance code, 1, has one bit: 0.
-const DISTANCE_BITS: u32 = 1;
+/// The code of the only distance, 1.
+const DISTANCE: Bits = Bits::new(0, 1);
 /// The size of the checksum at the end of a stream.
 const CHECKSUM: usize = 4;
 /// The number of bytes by which the output must be longer than the stream, which is written 8 bytes
@@ -47,7 +47,8 @@ impl<'a> Stream<'a> {
         let lengths = huffman::lengths(&counts, LONGEST_CODE);
         let header = header(&lengths);
         let header_bits: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
-        let length = (header_bits + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
+        let body_bits = body_bits(&counts, &lengths);
+        let length = (header_bits + body_bits).div_ceil(8) as usize + CHECKSUM;
         Self {
             bytes,
             codes: Codes::from_lengths(&lengths, pairs),
@@ -70,12 +71,9 @@ impl<'a> Stream<'a> {
         self.header.iter().for_each(|bits| coder.writer.bits(*bits));
         walk(self.bytes, &mut coder);
         let Coder { mut writer, codes } = coder;
-        writer.bits(codes.single[END_OF_BLOCK].into());
+        writer.bits(codes.single[END_OF_BLOCK]);
         writer.align();
-        writer.bits(Bits {
-            bits: u64::from(adler32(self.bytes).swap_bytes()),
-            count: 32,
-        });
+        writer.bits(Bits::new(adler32(self.bytes).swap_bytes().into(), 32));
     }
 }
 
@@ -134,16 +132,17 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
     (0..run).for_each(|_| sink.byte(0));
 }
 
-/// The symbol of a match length, and the value and number of its extra bits (RFC 1951, section
-/// 3.2.5): 265 with one extra bit, 1, for a length of 12.
-fn length_symbol(length: usize) -> (usize, u64, u32) {
+/// The symbol of a match length, and its extra bits (RFC 1951, section 3.2.5): 265 with one extra
+/// bit, 1, for a length of 12.
+fn length_symbol(length: usize) -> (usize, Bits) {
     if length == LONGEST_MATCH {
-        return (285, 0, 0);
+        return (285, Bits::default());
     }
     let above = length.saturating_sub(3);
-    let extra = above.checked_ilog2().unwrap_or(0).saturating_sub(2);
-    let symbol = 257 + 4 * extra as usize + (above >> extra);
-    (symbol, (above & ((1 << extra) - 1)) as u64, extra)
+    let count = above.checked_ilog2().unwrap_or(0).saturating_sub(2);
+    let symbol = 257 + 4 * count as usize + (above >> count);
+    let extra = above & ((1 << count) - 1);
+    (symbol, Bits::new(extra as u64, count))
 }
 
 /// The number of extra bits that follow a symbol.
@@ -207,11 +206,11 @@ impl Sink for Counts<'_> {
 }
 
 /// The total length of the codes of these symbols in bits, including extra bits and distances.
-fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
+fn body_bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
     let each = counts.iter().zip(lengths).zip(0..);
     each.map(|((n, length), symbol)| {
         let following = if symbol > END_OF_BLOCK {
-            extra_bits(symbol) + DISTANCE_BITS
+            extra_bits(symbol) + DISTANCE.count
         } else {
             0
         };
@@ -224,7 +223,7 @@ fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
 struct Codes<'a> {
     pairs: &'a Pairs,
     /// The code of each symbol.
-    single: Vec<Code>,
+    single: Vec<Bits>,
     /// The codes of a byte of 0 and a match, for each length of the match.
     runs: Vec<Bits>,
 }
@@ -236,14 +235,8 @@ impl<'a> Codes<'a> {
             pairs.code(bytes);
         }
         let runs = (0..=LONGEST_MATCH).map(|length| {
-            let (symbol, extra, count) = length_symbol(length);
-            let extra_and_distance = Bits {
-                bits: extra,
-                count: count + DISTANCE_BITS,
-            };
-            Bits::from(single[0])
-                .then(single[symbol].into())
-                .then(extra_and_distance)
+            let (symbol, extra) = length_symbol(length);
+            single[0].then(single[symbol]).then(extra).then(DISTANCE)
         });
         let runs = runs.collect();
         Self {
@@ -270,8 +263,7 @@ impl Sink for Coder<'_> {
     }
 
     fn byte(&mut self, byte: u8) {
-        self.writer
-            .bits(self.codes.single[usize::from(byte)].into());
+        self.writer.bits(self.codes.single[usize::from(byte)]);
     }
 }
 
@@ -293,48 +285,40 @@ fn header(lengths: &[u8]) -> Vec<Bits> {
         .rposition(|symbol| length_lengths[*symbol] > 0)
         .map_or(4, |last| last + 1)
         .max(4);
-    // Deflate with a window of 32 KiB; the second byte makes the 16-bit header a multiple of 31.
-    let stream = [(0x78, 8), (0x01, 8)];
-    let block = [
-        (1, 1),
-        (2, 2),
-        (used as u64 - 257, 5),
-        (0, 5),
-        (listed as u64 - 4, 4),
+    let mut header = vec![
+        // Deflate with a window of 32 KiB; the second byte makes the 16-bit header a multiple of 31.
+        Bits::new(0x78, 8),
+        Bits::new(0x01, 8),
+        // The last block, with dynamic codes.
+        Bits::new(1, 1),
+        Bits::new(2, 2),
+        // The numbers of codes: for literals and lengths, for distances, for code lengths.
+        Bits::new(used as u64 - 257, 5),
+        Bits::new(0, 5),
+        Bits::new(listed as u64 - 4, 4),
     ];
-    let listed = LENGTH_ORDER[..listed]
-        .iter()
-        .map(|symbol| (u64::from(length_lengths[*symbol]), 3));
-    let words = words.iter().flat_map(|word| {
-        let code = codes[word.symbol];
-        [
-            (u64::from(code.bits), u32::from(code.length)),
-            (word.extra, word.bits),
-        ]
-    });
-    stream
-        .into_iter()
-        .chain(block)
-        .chain(listed)
-        .chain(words)
-        .map(|(bits, count)| Bits { bits, count })
-        .collect()
+    for symbol in &LENGTH_ORDER[..listed] {
+        header.push(Bits::new(length_lengths[*symbol].into(), 3));
+    }
+    for word in words {
+        header.extend([codes[word.symbol], word.extra]);
+    }
+    header
 }
 
 /// A code length or a repetition, as encoded in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LengthWord {
     symbol: usize,
-    extra: u64,
-    bits: u32,
+    /// The bits after the symbol's code.
+    extra: Bits,
 }
 
 impl LengthWord {
-    fn new(symbol: usize, extra: usize, bits: u32) -> Self {
+    fn new(symbol: usize, extra: usize, count: u32) -> Self {
         Self {
             symbol,
-            extra: extra as u64,
-            bits,
+            extra: Bits::new(extra as u64, count),
         }
     }
 }
@@ -422,23 +406,23 @@ mod tests {
         let often = (0..14u8).flat_map(|i| std::iter::repeat_n(i, 1 << (i + 2)));
         let bytes: Vec<u8> = (100..=255).chain(often).chain((100..=255).rev()).collect();
         let mut pairs = Pairs::default();
-        assert!(Stream::new(&bytes, &mut pairs).codes.single[100].length == LONGEST_CODE as u8);
+        assert!(Stream::new(&bytes, &mut pairs).codes.single[100].count == LONGEST_CODE as u32);
         (0..16).for_each(|from| comes_back_by(&bytes[from..], &mut pairs));
     }
 
     #[test]
     fn all_lengths_have_the_symbols_of_the_standard() {
-        assert_eq!(length_symbol(3), (257, 0, 0));
-        assert_eq!(length_symbol(10), (264, 0, 0));
-        assert_eq!(length_symbol(11), (265, 0, 1));
-        assert_eq!(length_symbol(12), (265, 1, 1));
-        assert_eq!(length_symbol(130), (280, 15, 4));
-        assert_eq!(length_symbol(257), (284, 30, 5));
-        assert_eq!(length_symbol(258), (285, 0, 0));
+        assert_eq!(length_symbol(3), (257, Bits::new(0, 0)));
+        assert_eq!(length_symbol(10), (264, Bits::new(0, 0)));
+        assert_eq!(length_symbol(11), (265, Bits::new(0, 1)));
+        assert_eq!(length_symbol(12), (265, Bits::new(1, 1)));
+        assert_eq!(length_symbol(130), (280, Bits::new(15, 4)));
+        assert_eq!(length_symbol(257), (284, Bits::new(30, 5)));
+        assert_eq!(length_symbol(258), (285, Bits::new(0, 0)));
         assert!(
             (3..=258)
                 .map(length_symbol)
-                .all(|(symbol, _, extra)| extra_bits(symbol) == extra)
+                .all(|(symbol, extra)| extra_bits(symbol) == extra.count)
         );
     }
 

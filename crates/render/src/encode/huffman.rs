@@ -4,15 +4,10 @@
 //! to it, and shorter ones extended until the code is complete again, as in zlib: slightly worse
 //! than optimal, and fast.
 
+use super::bits::Bits;
+
 /// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
-
-/// The code of one symbol, its bits in the order in which deflate writes them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Code {
-    pub bits: u16,
-    pub length: u8,
-}
 
 /// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.
 ///
@@ -100,8 +95,8 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
     of_length
 }
 
-/// The canonical codes for lengths of at most 15 (RFC 1951, section 3.2.2).
-pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
+/// The canonical codes for lengths of at most 15 (RFC 1951, section 3.2.2), as deflate writes them.
+pub(super) fn codes(lengths: &[u8]) -> Vec<Bits> {
     let mut counts = [0u16; 16];
     lengths
         .iter()
@@ -113,13 +108,13 @@ pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
     }
     let codes = lengths.iter().map(|&length| {
         if length == 0 {
-            return Code::default();
+            return Bits::default();
         }
         let next = &mut next[usize::from(length & 15)];
         // Deflate writes codes from their first bit on, and everything else from the lowest.
         let bits = next.reverse_bits() >> (16 - u32::from(length & 15));
         *next = next.wrapping_add(1);
-        Code { bits, length }
+        Bits::new(bits.into(), length.into())
     });
     codes.collect()
 }
@@ -133,9 +128,8 @@ mod tests {
     fn the_example_of_the_standard_comes_out() {
         // RFC 1951, section 3.2.2: ABCDEFGH with lengths 3, 3, 3, 3, 3, 2, 4, 4.
         let codes = codes(&[3, 3, 3, 3, 3, 2, 4, 4]);
-        let reversed = |value: u16, length: u8| Code {
-            bits: value.reverse_bits() >> (16 - length),
-            length,
+        let reversed = |value: u16, length: u32| {
+            Bits::new((value.reverse_bits() >> (16 - length)).into(), length)
         };
         assert_eq!(codes[0], reversed(0b010, 3));
         assert_eq!(codes[5], reversed(0b00, 2));

@@ -7,7 +7,7 @@
 
 use voltile_base::simd::multiversion;
 
-use super::huffman::Code;
+use super::bits::Bits;
 
 /// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns
 /// by the first.
@@ -53,7 +53,7 @@ impl Pairs {
     }
 
     /// Replaces the counts by the codes of the pairs; each of `codes` has at most 16 bits.
-    pub fn code(&mut self, codes: &[Code; 256]) {
+    pub fn code(&mut self, codes: &[Bits; 256]) {
         join(codes, &mut self.numbers, &mut self.lengths);
     }
 
@@ -83,15 +83,13 @@ multiversion! {
 }
 
 multiversion! {
-    fn join(codes: &[Code; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
-        let bits_of = codes.map(|code| u32::from(code.bits));
-        let length_of = codes.map(|code| code.length);
+    fn join(codes: &[Bits; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
+        let bits_of = codes.map(|code| code.bits as u32);
+        let length_of = codes.map(|code| code.count as u8);
         // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
         let above = length_of.map(|length| 1u32 << (length & 31));
         let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
-        for (second, (numbers, lengths)) in codes.iter().zip(rows) {
-            let bits = u32::from(second.bits);
-            let length = second.length;
+        for ((&bits, &length), (numbers, lengths)) in bits_of.iter().zip(&length_of).zip(rows) {
             for ((joint, first), above) in numbers.iter_mut().zip(&bits_of).zip(&above) {
                 *joint = first | bits.wrapping_mul(*above);
             }
@@ -135,8 +133,8 @@ mod tests {
             for bytes in quads.map(|word| (word as u32).to_le_bytes()).chain([[0; 4], [255; 4]]) {
                 let (mut bits, mut count) = (0, 0);
                 for byte in bytes {
-                    bits |= u64::from(codes[usize::from(byte)].bits) << count;
-                    count += u32::from(codes[usize::from(byte)].length);
+                    bits |= codes[usize::from(byte)].bits << count;
+                    count += codes[usize::from(byte)].count;
                 }
                 prop_assert_eq!(pairs.four(bytes), (bits, count));
             }
