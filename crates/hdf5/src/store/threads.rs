@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use voltile_base::flow::cache::Abandoned;
 
 use super::error::StoreError;
 
@@ -38,15 +39,17 @@ impl Threads {
         })
     }
 
+    fn runtime(&self) -> Result<&Runtime, StoreError> {
+        let runtime = self.runtime.get_or_init(|| self.start());
+        runtime.as_ref().map_err(StoreError::clone)
+    }
+
     /// Runs a task in the background. Aborting the handle ends it.
     pub fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Result<JoinHandle<T>, StoreError> {
-        match self.runtime.get_or_init(|| self.start()) {
-            Ok(runtime) => Ok(runtime.spawn(task)),
-            Err(error) => Err(error.clone()),
-        }
+        Ok(self.runtime()?.spawn(task))
     }
 
     /// Runs a task and blocks the calling thread until it is done. The calling thread must not be
@@ -55,15 +58,10 @@ impl Threads {
         &self,
         task: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        // The handle is not needed: the result arrives through the channel.
-        let _handle = self.spawn(async move {
-            // An error means that nobody waits for the result.
-            let _ = sender.send(task.await);
-        })?;
-        receiver
-            .blocking_recv()
-            .unwrap_or(Err(voltile_base::flow::cache::Abandoned.into()))
+        let runtime = self.runtime()?;
+        // The outer error means that the task has panicked.
+        let result = runtime.block_on(runtime.spawn(task));
+        result.unwrap_or(Err(Abandoned.into()))
     }
 }
 
