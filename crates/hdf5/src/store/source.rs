@@ -62,7 +62,7 @@ impl ObjectSource {
         }
         let part = self.ask(range, None).await;
         match &part {
-            Ok(part) => self.status.lock().note_version(&part.version),
+            Ok(part) => self.status.lock().note(Some(&part.version)),
             Err(error) => self.note_failure(error),
         }
         part
@@ -76,8 +76,10 @@ impl ObjectSource {
     ) -> Result<RangeBytes, StoreError> {
         let part = self.ask(range, Some(version)).await;
         match &part {
-            Ok(_) => self.note_seen(version),
-            Err(StoreError::Changed | StoreError::Missing) => self.note_gone(version),
+            Ok(_) => self.note_whether_current(version, true),
+            Err(StoreError::Changed | StoreError::Missing) => {
+                self.note_whether_current(version, false);
+            }
             Err(error) => {
                 self.tell_refusal(error);
                 self.note_failure(error);
@@ -139,19 +141,12 @@ impl ObjectSource {
         }
     }
 
-    /// Records that the object still has this version, unless another one has been seen meanwhile.
-    fn note_seen(&self, version: &Version) {
+    /// Records whether the object still has this version, unless another one has been seen
+    /// meanwhile.
+    fn note_whether_current(&self, version: &Version, is_current: bool) {
         let mut status = self.status.lock();
         if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
-            status.note_version(version);
-        }
-    }
-
-    /// Records that the object has lost this version, unless another one has been seen meanwhile.
-    fn note_gone(&self, version: &Version) {
-        let mut status = self.status.lock();
-        if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
-            status.note_absence();
+            status.note(is_current.then_some(version));
         }
     }
 
@@ -170,8 +165,8 @@ impl ObjectSource {
                 answer => answer,
             };
             match &part {
-                Ok(part) => source.status.lock().note_version(&part.version),
-                Err(StoreError::Missing) => source.status.lock().note_absence(),
+                Ok(part) => source.status.lock().note(Some(&part.version)),
+                Err(StoreError::Missing) => source.status.lock().note(None),
                 Err(error @ StoreError::Denied { .. }) => {
                     source.tell_refusal(error);
                     source.note_failure(error);
@@ -189,13 +184,9 @@ impl ObjectSource {
 }
 
 impl ObjectStatus {
-    fn note_version(&mut self, version: &Version) {
-        self.seen = Some((version.clone(), Instant::now()));
-        self.failed = None;
-    }
-
-    fn note_absence(&mut self) {
-        self.seen = None;
+    /// Records the version that the object has now; `None` if it is not there, or has another one.
+    fn note(&mut self, version: Option<&Version>) {
+        self.seen = version.map(|version| (version.clone(), Instant::now()));
         self.failed = None;
     }
 }
