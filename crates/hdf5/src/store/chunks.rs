@@ -17,7 +17,7 @@ use voltile_base::tile::TileKey;
 
 use super::context::{ChunkCache, ChunkFlight, land};
 use super::error::StoreError;
-use super::merge::merged;
+use super::merge::{MergedRequest, merged};
 use super::object::Object;
 
 /// A request goes on for this long after its last waiter has left, because a client that gives up
@@ -121,24 +121,15 @@ impl Object {
 /// Starts requests for ranges, which are merged if they lie close together. Ranges that came with
 /// the metadata are handed out at once.
 fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, ChunkFlight)>) -> Result<(), StoreError> {
-    let mut ranges = Vec::new();
     let mut unknown = Vec::new();
     for (range, flight) in flights {
         match object.known(&range) {
             Some(bytes) => land(flight, Ok(bytes)),
-            None => {
-                ranges.push(range.clone());
-                unknown.push(Some((range, flight)));
-            }
+            None => unknown.push((range, flight)),
         }
     }
-    for request in merged(&ranges) {
-        let parts = request
-            .parts
-            .iter()
-            .filter_map(|at| unknown[*at].take())
-            .collect();
-        let fetching = fetch_parts(Arc::clone(object), request.range, parts);
+    for request in merged(unknown) {
+        let fetching = fetch_parts(Arc::clone(object), request);
         // The handle is not needed: the task ends by itself.
         let _handle = object.shared().threads.spawn(fetching)?;
     }
@@ -148,8 +139,7 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, ChunkFlight)>) -> Resu
 /// Makes one request, and hands its parts to the readers that wait for them; ends when none does.
 async fn fetch_parts(
     object: Arc<Object>,
-    range: Range<u64>,
-    parts: Vec<(Range<u64>, ChunkFlight)>,
+    MergedRequest { range, parts }: MergedRequest<ChunkFlight>,
 ) {
     let mut parts = fetch_kept(&object, parts).await;
     if parts.is_empty() {

@@ -14,11 +14,11 @@ const MAX_MERGED: u64 = 4 << 20;
 /// At most one byte in this many of a request may lie in gaps, so that little is read in vain.
 const WASTE_DIVISOR: u64 = 8;
 
-/// A request, and the indices of the ranges that it covers.
+/// A request, and the ranges that it covers with whatever belongs to each.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct MergedRequest {
+pub(super) struct MergedRequest<T> {
     pub range: Range<u64>,
-    pub parts: Vec<usize>,
+    pub parts: Vec<(Range<u64>, T)>,
 }
 
 /// The requests that fetching ranges takes.
@@ -37,7 +37,7 @@ impl Requests {
     pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
-        let all = merged(&ranges);
+        let all = merged(ranges.into_iter().map(|range| (range, ())).collect());
         let requests = all.len() as u64;
         let bytes = all
             .iter()
@@ -51,14 +51,13 @@ impl Requests {
     }
 }
 
-/// Merges ranges in any order.
-pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<MergedRequest> {
-    let mut order: Vec<usize> = (0..ranges.len()).collect();
-    order.sort_by_key(|at| (ranges[*at].start, ranges[*at].end));
-    let mut all: Vec<MergedRequest> = Vec::new();
+/// Merges ranges in any order, each with whatever belongs to it.
+pub(super) fn merged<T>(mut parts: Vec<(Range<u64>, T)>) -> Vec<MergedRequest<T>> {
+    parts.sort_by_key(|(range, _)| (range.start, range.end));
+    let mut all: Vec<MergedRequest<T>> = Vec::new();
     let mut wasted = 0;
-    for at in order {
-        let next = &ranges[at];
+    for part in parts {
+        let next = &part.0;
         if let Some(last) = all.last_mut() {
             let gap = next.start.saturating_sub(last.range.end);
             let end = last.range.end.max(next.end);
@@ -69,14 +68,14 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<MergedRequest> {
             if is_within || is_worth_while {
                 wasted += gap;
                 last.range.end = end;
-                last.parts.push(at);
+                last.parts.push(part);
                 continue;
             }
         }
         wasted = 0;
         all.push(MergedRequest {
             range: next.clone(),
-            parts: vec![at],
+            parts: vec![part],
         });
     }
     all
@@ -87,7 +86,8 @@ mod tests {
     use super::*;
 
     fn requests(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        merged(ranges)
+        let parts = ranges.iter().map(|range| (range.clone(), ())).collect();
+        merged(parts)
             .into_iter()
             .map(|merged| merged.range)
             .collect()
@@ -95,16 +95,17 @@ mod tests {
 
     #[test]
     fn neighbours_are_read_together_and_every_range_is_covered_once() {
-        let ranges = [200..300, 0..100, 100..200, 1 << 30..(1 << 30) + 5];
-        let all = merged(&ranges);
+        let far = 1 << 30..(1 << 30) + 5;
+        let ranges = [200..300, 0..100, 100..200, far.clone()];
+        let all = merged(ranges.into_iter().zip('a'..).collect());
         assert_eq!(
             all[0],
             MergedRequest {
                 range: 0..300,
-                parts: vec![1, 2, 0]
+                parts: vec![(0..100, 'b'), (100..200, 'c'), (200..300, 'a')]
             }
         );
-        assert_eq!(all[1].parts, [3]);
+        assert_eq!(all[1].parts, [(far, 'd')]);
     }
 
     #[test]

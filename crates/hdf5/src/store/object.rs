@@ -146,7 +146,8 @@ impl Object {
         self: &Arc<Self>,
         ranges: &[Range<u64>],
     ) -> Result<(), StoreError> {
-        let requests = merged(&self.blocks.unknown(ranges, self.length()));
+        let unknown = self.blocks.unknown(ranges, self.length());
+        let requests = merged(unknown.into_iter().map(|range| (range, ())).collect());
         let object = Arc::clone(self);
         self.shared().threads.wait(async move {
             let blocks = requests
