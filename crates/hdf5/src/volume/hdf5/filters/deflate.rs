@@ -44,14 +44,10 @@ impl Decoder for Deflate {
         needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
         let is_short = needed < limit - limit / 8 && limit - needed > ROOM;
-        let prefix = if is_short {
-            prefix(&bytes, needed)?
-        } else {
-            None
-        };
-        prefix
-            .map_or_else(|| self.decode(&bytes, limit), Ok)
-            .map(Cow::Owned)
+        if is_short && let Some(prefix) = prefix(&bytes, needed)? {
+            return Ok(Cow::Owned(prefix));
+        }
+        self.decode(&bytes, limit).map(Cow::Owned)
     }
 }
 
