@@ -4,8 +4,6 @@
 //! A trailer rather than a header, because any image viewer can then show the file: PNG readers
 //! stop at the last PNG chunk. A truncated file has no trailer.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use voltile_base::geometry::TILE;
 use voltile_base::tile::TileKey;
@@ -29,11 +27,13 @@ const MAGIC: &[u8; 8] = b"\0voltile";
 /// (16).
 const CHECKSUM: usize = 8 + 4 + 8 + 16;
 
-/// The trailer of a tile.
+/// The trailer of a tile; integers are little-endian.
 pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
+    let format = FORMAT.to_le_bytes();
+    let length = (png.len() as u64).to_le_bytes();
     let mut trailer = [0; TRAILER];
     let (fields, checksum) = trailer.split_at_mut(CHECKSUM);
-    fields.copy_from_slice(&fields_of(key, png.len() as u64));
+    fields.copy_from_slice(&[&MAGIC[..], &format, &length, key.bytes()].concat());
     let mut digest = blake3::Hasher::new();
     digest
         .update(fields)
@@ -43,30 +43,16 @@ pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
     trailer
 }
 
-/// The fields of the trailer before its checksum; integers are little-endian.
-fn fields_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
-    let mut fields = [0; CHECKSUM];
-    let parts = [
-        &MAGIC[..],
-        &FORMAT.to_le_bytes(),
-        &length.to_le_bytes(),
-        key.bytes(),
-    ];
-    for (field, byte) in fields.iter_mut().zip(parts.concat()) {
-        *field = byte;
-    }
-    fields
-}
-
-/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile, except
-/// for its checksum.
-pub(super) fn check_fields(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
-    let png = length
-        .checked_sub(TRAILER as u64)
-        .filter(|png| *png > 0)
+/// Verifies a complete file and returns its PNG.
+pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
+    let length = file
+        .len()
+        .checked_sub(TRAILER)
+        .filter(|length| *length > 0)
         .ok_or("it is too short")?;
-    let own = fields_of(key, png);
-    let problems: [(Range<usize>, &'static str); 4] = [
+    let (png, end) = file.split_at(length);
+    let own = trailer(key, png);
+    let problems = [
         (
             0..8,
             "it has no trailer: it is truncated, or was not written by voltile",
@@ -74,23 +60,14 @@ pub(super) fn check_fields(key: &TileKey, end: &[u8], length: u64) -> Result<(),
         (8..12, "it has another format"),
         (12..20, "its length is not the one in its trailer"),
         (20..CHECKSUM, "it is another tile"),
+        (CHECKSUM..TRAILER, "its checksum is wrong"),
     ];
-    for (fields, problem) in problems {
-        if end.get(fields.clone()) != own.get(fields) {
+    for (part, problem) in problems {
+        if end[part.clone()] != own[part] {
             return Err(problem);
         }
     }
-    Ok(())
-}
-
-/// Verifies a complete file and returns its PNG.
-pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
-    let (png, end) = file.split_at(file.len().saturating_sub(TRAILER));
-    check_fields(key, end, file.len() as u64)?;
-    if end != trailer(key, png) {
-        return Err("its checksum is wrong");
-    }
-    file.truncate(file.len() - TRAILER);
+    file.truncate(length);
     Ok(file.into())
 }
 

@@ -103,11 +103,9 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
 
 /// The names of the entries of a directory.
 fn names_in(path: &Path) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
-        names.push(entry?.file_name());
-    }
-    Ok(names)
+    fs::read_dir(path)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect()
 }
 
 /// The format in the text of a marker; `None` if it is another program's.
