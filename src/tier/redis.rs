@@ -35,8 +35,6 @@ pub struct Redis {
     pool: Arc<Pool>,
     /// In seconds.
     expiry: u64,
-    /// How long a lookup may take.
-    limit: Duration,
 }
 
 impl Redis {
@@ -59,7 +57,6 @@ impl Redis {
         Ok(Self {
             pool,
             expiry: expiry.as_secs().max(1),
-            limit,
         })
     }
 
@@ -82,12 +79,12 @@ impl Drop for Redis {
 impl TileTier for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.limit)?;
+        let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.pool.limit)?;
         let opened = stored
             .map(|stored| entry::verified(key, stored))
             .transpose();
         opened.map_err(|problem| {
-            if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.limit) {
+            if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.pool.limit) {
                 tracing::debug!(
                     "{name} is damaged and was not deleted; it is replaced instead: {error}"
                 );
@@ -107,11 +104,14 @@ impl TileTier for Redis {
             .arg(value)
             .arg("EX")
             .arg(self.expiry);
-        self.run(&command, WRITE_TIMEOUT.max(self.limit))
+        self.run(&command, WRITE_TIMEOUT.max(self.pool.limit))
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.run(redis::cmd("EXISTS").arg(name_of(token, key)), self.limit)
+        self.run(
+            redis::cmd("EXISTS").arg(name_of(token, key)),
+            self.pool.limit,
+        )
     }
 
     fn takes_writes(&self) -> bool {

@@ -171,7 +171,7 @@ impl MeteredTier {
             (error, Operation::Reading) if error.is_skipped() => counters.skipped.inc(),
             _ => counters.errors.inc(),
         };
-        if !error.is_transient() && !error.is_skipped() {
+        if !error.is_transient() {
             self.problems.lock()[operation as usize] = Some(error.to_string());
         }
         self.log.log(error);

@@ -28,8 +28,8 @@ const BREAKER_RULE: BreakerRule = BreakerRule {
 pub(super) struct Pool {
     /// Shown without credentials.
     pub server: RedisAddress,
-    /// How long each attempt to connect may take, and the first answer.
-    limit: Duration,
+    /// How long a lookup may take, and each attempt to connect.
+    pub limit: Duration,
     pub breaker: Breaker,
     /// 1 while the breaker is open.
     open: Gauge,
