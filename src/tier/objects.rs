@@ -5,8 +5,6 @@
 //! verified. A lookup is one request with a timeout. While a store keeps failing, a circuit breaker
 //! lets only occasional requests through.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 use voltile_base::metrics::TierCounters;
@@ -17,11 +15,6 @@ use voltile_hdf5::store::{Folder, FolderError, Store, StoreError};
 
 use super::entry::{self, FORMAT};
 use super::{TierError, TileTier};
-
-/// How long a lookup may take.
-const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a write may take.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tiles in object storage.
 pub struct Objects {
@@ -69,15 +62,14 @@ impl Objects {
 impl TileTier for Objects {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let Some(stored) = self.noted(self.folder.get(&name, entry::MAX_LENGTH, LOOKUP_TIMEOUT))?
-        else {
+        let Some(stored) = self.noted(self.folder.get(&name, entry::MAX_LENGTH))? else {
             return Ok(None);
         };
         entry::verified(key, stored.into())
             .map(Some)
             .map_err(|problem| {
                 let place = format!("{}/{name}", self.folder.public());
-                if let Err(error) = self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
+                if let Err(error) = self.noted(self.folder.remove(&name)) {
                     tracing::debug!(
                         "{place} is damaged and cannot be removed; it is replaced instead: {error}"
                     );
@@ -88,11 +80,11 @@ impl TileTier for Objects {
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let object = Bytes::from([png, &entry::trailer(key, png)[..]].concat());
-        self.noted(self.folder.put(&name_of(token, key), object, WRITE_TIMEOUT))
+        self.noted(self.folder.put(&name_of(token, key), object))
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.noted(self.folder.has(&name_of(token, key), LOOKUP_TIMEOUT))
+        self.noted(self.folder.has(&name_of(token, key)))
     }
 
     fn takes_writes(&self) -> bool {
@@ -100,12 +92,7 @@ impl TileTier for Objects {
     }
 
     fn problem(&self) -> Option<String> {
-        let problem = match (self.folder.is_resting(), self.folder.refuses_writes()) {
-            (true, _) => "cannot be read: requests keep failing",
-            (false, true) => "cannot be written to",
-            (false, false) => return None,
-        };
-        Some(format!("{} {problem}", self.folder.public()))
+        self.folder.problem()
     }
 }
 

@@ -29,6 +29,11 @@ const RULE: BreakerRule = BreakerRule {
     longest_pause: Duration::from_secs(15),
 };
 
+/// How long a lookup or a removal may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a write may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A folder in a bucket of S3, Google Cloud Storage or Azure Blob Storage.
 pub struct Folder {
     public: String,
@@ -99,22 +104,24 @@ impl Folder {
         self.writes.breaker.permits()
     }
 
-    /// Whether the circuit breaker of writes is open.
-    pub fn refuses_writes(&self) -> bool {
-        self.writes.breaker.is_open()
+    /// Why objects cannot be read, or cannot be written, at present.
+    pub fn problem(&self) -> Option<String> {
+        let problem = if self.reads.breaker.is_open() {
+            "cannot be read: requests keep failing"
+        } else if self.writes.breaker.is_open() {
+            "cannot be written to"
+        } else {
+            return None;
+        };
+        Some(format!("{} {problem}", self.public))
     }
 
     /// The bytes of an object, cut off soon after `most`; `None` if it does not exist.
     /// Blocks.
-    pub fn get(
-        &self,
-        name: &str,
-        most: u64,
-        within: Duration,
-    ) -> Result<Option<Bytes>, FolderError> {
+    pub fn get(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
-        self.ask(&self.reads, within, async move {
+        self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
             let answer = bucket
                 .get_opts(&path, GetOptions::default())
                 .await
@@ -125,15 +132,15 @@ impl Folder {
     }
 
     /// Whether there is an object. Blocks.
-    pub fn has(&self, name: &str, within: Duration) -> Result<bool, FolderError> {
+    pub fn has(&self, name: &str) -> Result<bool, FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
-        Ok(self.ask(&self.reads, within, head)?.is_some())
+        Ok(self.ask(&self.reads, LOOKUP_TIMEOUT, head)?.is_some())
     }
 
     /// Writes an object, replacing an existing one. Blocks.
-    pub fn put(&self, name: &str, bytes: Bytes, within: Duration) -> Result<(), FolderError> {
+    pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let put = async move {
@@ -145,15 +152,15 @@ impl Folder {
                 Err(error) => Err(error),
             }
         };
-        self.ask(&self.writes, within, put).map(drop)
+        self.ask(&self.writes, WRITE_TIMEOUT, put).map(drop)
     }
 
     /// Removes an object. Blocks.
-    pub fn remove(&self, name: &str, within: Duration) -> Result<(), FolderError> {
+    pub fn remove(&self, name: &str) -> Result<(), FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let remove = async move { bucket.delete(&path).await.map_err(failure) };
-        self.ask(&self.writes, within, remove).map(drop)
+        self.ask(&self.writes, LOOKUP_TIMEOUT, remove).map(drop)
     }
 
     fn path(&self, name: &str) -> Path {
