@@ -6,9 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::{Stream, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -20,9 +20,7 @@ use object_store::{
 use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
-use super::transport::{
-    CONNECTING, MAX_AT_ONCE, RETRY, ROOM, RangeBytes, Transport, WAITING, checked,
-};
+use super::transport::{CONNECTING, MAX_AT_ONCE, RETRY, RangeBytes, Transport, WAITING, received};
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
 
@@ -91,23 +89,13 @@ impl Cloud {
             );
             return Err(StoreError::invalid(problem));
         }
-        let wanted = range.end.min(version.length).saturating_sub(range.start);
-        checked(range, version, body(answer, wanted).await?)
+        received(range, version, body(answer)).await
     }
 }
 
-/// The body of an answer. Reading stops once there are more than `wanted` bytes: an answer that is
-/// too long is refused anyway.
-pub(super) async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
-    let mut stream = answer.into_stream();
-    while let Some(more) = stream.next().await {
-        bytes.extend_from_slice(&more.map_err(failure)?);
-        if bytes.len() as u64 > wanted {
-            break;
-        }
-    }
-    Ok(bytes.freeze())
+/// The body of an answer.
+pub(super) fn body(answer: GetResult) -> impl Stream<Item = Result<Bytes, StoreError>> {
+    answer.into_stream().map_err(failure)
 }
 
 impl Transport for Cloud {
@@ -268,11 +256,6 @@ fn denied(problem: &str) -> StoreError {
     }
 }
 
-/// The message of an error, without the queries of addresses in it.
-fn text(error: &dyn std::error::Error) -> String {
-    without_queries(&error.to_string())
-}
-
 pub(super) fn failure(error: Error) -> StoreError {
     match error {
         Error::NotFound { .. } => StoreError::Missing,
@@ -299,25 +282,23 @@ pub(super) fn failure(error: Error) -> StoreError {
             if message.contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;
             }
-            let causes =
-                std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
-            let problem = match causes.last() {
-                Some(root_cause) => text(root_cause),
-                None => text(&other),
-            };
+            let mut root_cause: &dyn std::error::Error = &other;
+            while let Some(cause) = root_cause.source() {
+                root_cause = cause;
+            }
             StoreError::Unavailable {
-                problem,
+                problem: text(root_cause),
                 retry_after: RETRY,
             }
         }
     }
 }
 
-/// An error message without the queries of addresses in it, which may contain signatures.
-fn without_queries(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
+/// The message of an error, without the queries of addresses in it, which may contain signatures.
+fn text(error: &dyn std::error::Error) -> String {
+    let mut clean = String::new();
     let mut is_query = false;
-    for letter in text.chars() {
+    for letter in error.to_string().chars() {
         is_query = match letter {
             '?' => true,
             ' ' | ')' | '"' | '\n' => false,

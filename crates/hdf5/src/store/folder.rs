@@ -18,7 +18,7 @@ use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
 use super::context::StoreContext;
 use super::error::StoreError;
-use super::transport::RETRY;
+use super::transport::{RETRY, received_bytes};
 use crate::store::address::Address;
 
 /// After this many failures in a row, a store gets only one operation after each pause, until it
@@ -127,7 +127,7 @@ impl Folder {
                 .await
                 .map_err(failure)?;
             let wanted = answer.meta.size.min(most);
-            body(answer, wanted).await
+            received_bytes(body(answer), wanted).await
         })
     }
 

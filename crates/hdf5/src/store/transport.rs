@@ -2,17 +2,19 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::pin::pin;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use futures_util::{Stream, TryStreamExt};
 
 use super::error::StoreError;
 use super::version::Version;
 
 /// The maximum memory that is reserved for a body before it arrives; a longer body takes more as it
 /// arrives.
-pub(super) const ROOM: u64 = 4 << 20;
+const ROOM: u64 = 4 << 20;
 /// How long a connection may take to be made.
 pub(super) const CONNECTING: Duration = Duration::from_secs(5);
 /// How long an answer, or its next bytes, may take.
@@ -47,19 +49,21 @@ pub trait Transport: Send + Sync + Debug {
     ) -> BoxFuture<'a, Result<RangeBytes, StoreError>>;
 }
 
-/// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.
-pub(super) fn checked(
+/// Receives the body of an answer about this version. Fails unless it is exactly what the object
+/// has of the range.
+pub(super) async fn received(
     range: &Range<u64>,
     version: Version,
-    bytes: Bytes,
+    body: impl Stream<Item = Result<Bytes, StoreError>>,
 ) -> Result<RangeBytes, StoreError> {
+    let wanted = range.end.min(version.length).saturating_sub(range.start);
+    let bytes = received_bytes(body, wanted).await?;
     if version.length > MAX_BYTES {
         return Err(StoreError::invalid(format!(
             "the object has {} bytes",
             version.length
         )));
     }
-    let wanted = range.end.min(version.length).saturating_sub(range.start);
     if bytes.len() as u64 != wanted {
         let problem = format!(
             "{} bytes instead of {wanted} from byte {}",
@@ -69,4 +73,21 @@ pub(super) fn checked(
         return Err(StoreError::invalid(problem));
     }
     Ok(RangeBytes { version, bytes })
+}
+
+/// The bytes of a body. Reading stops once there are more than `wanted`: an answer that is too long
+/// is refused anyway.
+pub(super) async fn received_bytes(
+    body: impl Stream<Item = Result<Bytes, StoreError>>,
+    wanted: u64,
+) -> Result<Bytes, StoreError> {
+    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
+    let mut body = pin!(body);
+    while let Some(more) = body.try_next().await? {
+        bytes.extend_from_slice(&more);
+        if bytes.len() as u64 > wanted {
+            break;
+        }
+    }
+    Ok(bytes.freeze())
 }

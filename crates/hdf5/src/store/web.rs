@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, LOCATION,
@@ -23,7 +23,7 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode};
 use url::Url;
 
 use super::error::StoreError;
-use super::transport::{CONNECTING, RETRY, ROOM, RangeBytes, Transport, WAITING, checked};
+use super::transport::{CONNECTING, RETRY, RangeBytes, Transport, WAITING, received};
 use super::version::Version;
 use crate::store::address::Address;
 use reach::{OnlyPublic, PrivateName, Reach};
@@ -171,8 +171,8 @@ impl WebObject {
                 .modified
                 .get_or_insert_with(|| self.clients.unknown.clone());
         }
-        let wanted = range.end.min(total).saturating_sub(range.start);
-        checked(&range, version, body(response, wanted).await?)
+        let body = response.bytes_stream().map_err(unavailable);
+        received(&range, version, body).await
     }
 }
 
@@ -251,18 +251,6 @@ fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
         Some(length) if range.start == 0 && length <= range.end => Ok(length),
         _ => Err(StoreError::NoRanges),
     }
-}
-
-/// The body; reading stops at the first byte beyond `wanted`.
-async fn body(mut response: Response, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
-    while let Some(more) = response.chunk().await.map_err(unavailable)? {
-        bytes.extend_from_slice(&more);
-        if bytes.len() as u64 > wanted {
-            break;
-        }
-    }
-    Ok(bytes.freeze())
 }
 
 fn retry_after(headers: &HeaderMap) -> Duration {
