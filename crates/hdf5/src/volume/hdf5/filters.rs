@@ -32,7 +32,7 @@ use std::borrow::Cow;
 
 pub(super) use self::decoder::FilterError;
 pub(in crate::volume::hdf5::filters) use self::decoder::{
-    Bytes, Decoder, FilterErrorKind, compressed,
+    Bytes, Decoder, FilterErrorKind, ensure_fits, max_compressed,
 };
 use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
@@ -212,11 +212,8 @@ impl Decoder for Rounded {
         limit: usize,
         _needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
-        if bytes.len() > limit {
-            Err("it is longer than a chunk".into())
-        } else {
-            Ok(bytes)
-        }
+        ensure_fits(bytes.len(), limit)?;
+        Ok(bytes)
     }
 
     fn bound(&self, before: usize, _size: usize) -> usize {

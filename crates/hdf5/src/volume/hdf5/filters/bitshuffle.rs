@@ -7,7 +7,7 @@
 //! computing" (2015).
 
 use super::cursor::ByteCursor;
-use super::{Decoder, FilterError, compressed, lz4, shuffle, zstd};
+use super::{Decoder, FilterError, ensure_fits, lz4, max_compressed, shuffle, zstd};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +68,7 @@ impl Decoder for Bitshuffle {
             InnerCodec::None => (bytes.len(), block * element),
             _ => (input.long_size_be()?, input.size_be()?),
         };
-        if size > limit {
-            return Err("it is longer than a chunk".into());
-        }
+        ensure_fits(size, limit)?;
         if size % element != 0 || block == 0 || block % (8 * element) != 0 {
             return Err(format!(
                 "{size} bytes in blocks of {block} cannot be elements of {element}"
@@ -95,7 +93,7 @@ impl Decoder for Bitshuffle {
         if self.inner == InnerCodec::None {
             before
         } else {
-            compressed(size)
+            max_compressed(size)
         }
     }
 }

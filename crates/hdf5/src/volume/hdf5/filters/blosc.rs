@@ -11,7 +11,7 @@ mod frame;
 mod header;
 
 use super::cursor::ByteCursor;
-use super::{FilterError, bitshuffle, shuffle, zstd};
+use super::{FilterError, bitshuffle, ensure_fits, shuffle, zstd};
 
 use self::codec::Codec;
 pub(super) use self::frame::Frame;
@@ -20,9 +20,7 @@ use self::header::{BloscChunk, BloscFilter, ChunkContent};
 /// Decodes one chunk of blosc or blosc2 to at most `limit` bytes.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     let chunk = BloscChunk::parse(bytes)?;
-    if chunk.size > limit {
-        return Err("it is longer than a chunk".into());
-    }
+    ensure_fits(chunk.size, limit)?;
     let mut out = vec![0; chunk.size];
     decode_into(&chunk, &mut out)?;
     Ok(out)

@@ -73,7 +73,7 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
     /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size`
     /// bytes: the limit for decoding the next filter.
     fn bound(&self, _before: usize, size: usize) -> usize {
-        compressed(size)
+        max_compressed(size)
     }
 
     /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless
@@ -83,8 +83,16 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
     }
 }
 
+/// Fails if decoded bytes are more than the limit.
+pub(super) fn ensure_fits(size: usize, limit: usize) -> Result<(), FilterError> {
+    if size > limit {
+        return Err("it is longer than a chunk".into());
+    }
+    Ok(())
+}
+
 /// The most that a compressor stores for `size` bytes: it expands incompressible data far less than
 /// twofold, and small blocks have headers.
-pub(super) fn compressed(size: usize) -> usize {
+pub(super) fn max_compressed(size: usize) -> usize {
     size.saturating_mul(2).saturating_add(64 * 1024)
 }

@@ -4,17 +4,15 @@
 //! stored size (4), and the last one may be shorter. A block with a stored size equal to its
 //! decoded size is uncompressed.
 
-use super::FilterError;
 use super::cursor::ByteCursor;
+use super::{FilterError, ensure_fits};
 
 /// Decodes to at most `limit` bytes.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     let mut input = ByteCursor(bytes);
     let size = input.long_size_be()?;
     let block_size = input.size_be()?;
-    if size > limit {
-        return Err("it is longer than a chunk".into());
-    }
+    ensure_fits(size, limit)?;
     if block_size == 0 && size > 0 {
         return Err("its blocks are empty".into());
     }

@@ -8,7 +8,7 @@ mod aec;
 
 use self::aec::StreamCoding;
 use super::cursor::ByteCursor;
-use super::{Decoder, FilterError, shuffle};
+use super::{Decoder, FilterError, ensure_fits, shuffle};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +56,7 @@ impl Decoder for Szip {
         } = *self;
         let mut input = ByteCursor(bytes);
         let size = input.size_le()?;
-        if size > limit {
-            return Err("it is longer than a chunk".into());
-        }
+        ensure_fits(size, limit)?;
         // Long numbers are coded byte by byte: each byte of a number is in a plane of its own.
         let planes = if bits < 32 { 1 } else { bits as usize / 8 };
         let bits = if planes == 1 { bits } else { 8 };

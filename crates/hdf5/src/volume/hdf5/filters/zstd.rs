@@ -5,16 +5,14 @@ use std::io;
 
 use zstd::bulk::Decompressor;
 
-use super::FilterError;
+use super::{FilterError, ensure_fits};
 
 /// Decodes to at most `limit` bytes.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
     let mut out = Vec::with_capacity(limit);
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, &mut out))?;
     // A vector's capacity may exceed the requested one.
-    if length > limit {
-        return Err("it is longer than a chunk".into());
-    }
+    ensure_fits(length, limit)?;
     Ok(out)
 }
 

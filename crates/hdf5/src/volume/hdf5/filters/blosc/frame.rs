@@ -7,7 +7,7 @@
 //! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
 use super::super::cursor::ByteCursor;
-use super::super::{Decoder, FilterError, compressed};
+use super::super::{Decoder, FilterError, max_compressed};
 use super::BlockBuffers;
 use super::header::BloscChunk;
 
@@ -70,8 +70,8 @@ impl Decoder for Frame {
 
     fn bound(&self, _before: usize, size: usize) -> usize {
         // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its
-        // size. `compressed` allows for a factor of two of it.
-        compressed(size.saturating_mul(16))
+        // size. `max_compressed` allows for a factor of two of it.
+        max_compressed(size.saturating_mul(16))
     }
 }
 
