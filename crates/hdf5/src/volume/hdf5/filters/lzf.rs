@@ -1,7 +1,7 @@
 //! lzf (filter 32000): Marc Lehmann's format, as written by h5py.
 
-use super::FilterError;
 use super::cursor::ByteCursor;
+use super::{FilterError, ensure_fits};
 
 /// Copies are of at least this many bytes: a constant length halves the time. No run of literals is
 /// longer.
@@ -9,16 +9,11 @@ const PIECE: usize = 32;
 
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
-    let mut out = LzfOutput {
-        bytes: vec![0; limit.saturating_add(PIECE)],
-        length: 0,
-        limit,
-    };
+    let mut out = LzOutput::new(limit);
     let mut input = ByteCursor(bytes);
     while let Ok(control) = input.byte() {
         if control < 32 {
-            let piece = input.0.first_chunk();
-            out.append(input.take(usize::from(control) + 1)?, piece)?;
+            out.append(&mut input, usize::from(control) + 1)?;
         } else {
             let mut length = usize::from(control >> 5) + 2;
             if control >> 5 == 7 {
@@ -28,31 +23,44 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
             out.repeat(distance + 1, length)?;
         }
     }
-    out.bytes.truncate(out.length);
-    Ok(out.bytes)
+    Ok(out.into_bytes())
 }
 
-/// The decoded bytes, with room after them to write a whole piece.
-struct LzfOutput {
+/// The decoded bytes of a format that copies earlier output, with room after them to write a whole
+/// piece.
+pub(super) struct LzOutput {
     bytes: Vec<u8>,
     length: usize,
     limit: usize,
 }
 
-impl LzfOutput {
-    /// The end after appending `more` bytes.
-    fn end(&self, more: usize) -> Result<usize, FilterError> {
-        if more > self.limit - self.length {
-            Err("it is longer than a chunk".into())
-        } else {
-            Ok(self.length + more)
+impl LzOutput {
+    /// No bytes yet, and at most `limit` in the end.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            bytes: vec![0; limit.saturating_add(PIECE)],
+            length: 0,
+            limit,
         }
     }
 
-    /// Appends a run. `piece` starts with it, and is `None` if the input has fewer bytes left than
-    /// a piece.
-    fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), FilterError> {
-        let end = self.end(run.len())?;
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.length);
+        self.bytes
+    }
+
+    /// The end after appending `more` bytes.
+    fn end(&self, more: usize) -> Result<usize, FilterError> {
+        ensure_fits(more, self.limit - self.length)?;
+        Ok(self.length + more)
+    }
+
+    /// Appends the next `length` bytes of the input, at most [`PIECE`].
+    pub fn append(&mut self, input: &mut ByteCursor<'_>, length: usize) -> Result<(), FilterError> {
+        // `None` if the input has fewer bytes left than a piece.
+        let piece = input.0.first_chunk::<PIECE>();
+        let run = input.take(length)?;
+        let end = self.end(length)?;
         match piece {
             Some(piece) => self.bytes[self.length..][..PIECE].copy_from_slice(piece),
             None => self.bytes[self.length..end].copy_from_slice(run),
@@ -62,7 +70,7 @@ impl LzfOutput {
     }
 
     /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
-    fn repeat(&mut self, distance: usize, length: usize) -> Result<(), FilterError> {
+    pub fn repeat(&mut self, distance: usize, length: usize) -> Result<(), FilterError> {
         let from = self
             .length
             .checked_sub(distance)
@@ -80,32 +88,6 @@ impl LzfOutput {
         self.length = end;
         Ok(())
     }
-}
-
-/// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
-pub(super) fn repeat(
-    out: &mut Vec<u8>,
-    distance: usize,
-    length: usize,
-    limit: usize,
-) -> Result<(), FilterError> {
-    let from = out
-        .len()
-        .checked_sub(distance)
-        .ok_or("a match refers to data before the start")?;
-    if length > limit - out.len() {
-        return Err("it is longer than a chunk".into());
-    }
-    let mut missing = length;
-    while missing > 0 {
-        let piece = missing.min(out.len() - from);
-        if piece == 0 {
-            return Err("a match has distance 0".into());
-        }
-        out.extend_from_within(from..from + piece);
-        missing -= piece;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,33 +2,30 @@
 
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;
-use super::super::lzf::repeat;
+use super::super::lzf::LzOutput;
 
 /// References farther back take two more bytes.
 const FAR: usize = 8191;
 
 /// Decodes a stream that must decode to exactly `size` bytes.
 pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> {
-    let mut out = Vec::with_capacity(size);
+    let mut out = LzOutput::new(size);
     let mut input = ByteCursor(bytes);
     // The upper bits of the first byte are not part of an instruction.
     let mut control = input.byte()? & 31;
     loop {
         if control < 32 {
-            let run = input.take(usize::from(control) + 1)?;
-            if run.len() > size - out.len() {
-                return Err("a blosclz stream is too long".into());
-            }
-            out.extend_from_slice(run);
+            out.append(&mut input, usize::from(control) + 1)?;
         } else {
             let (distance, length) = reference(control, &mut input)?;
-            repeat(&mut out, distance, length, size)?;
+            out.repeat(distance, length)?;
         }
         match input.byte() {
             Ok(next) => control = next,
             Err(_) => break,
         }
     }
+    let out = out.into_bytes();
     if out.len() == size {
         Ok(out)
     } else {
