@@ -9,7 +9,7 @@
 
 mod block;
 
-use bytemuck::{cast_slice_mut, pod_read_unaligned};
+use bytemuck::{bytes_of, cast_slice_mut, pod_read_unaligned};
 use voltile_base::geometry::Xyz;
 
 use block::{Block, EDGE, Label, VOXELS};
@@ -103,7 +103,7 @@ fn read<L: Label>(
     blocks
         .as_flattened_mut()
         .iter_mut()
-        .for_each(|label| *label = L::from_le(*label));
+        .for_each(|label| *label = label.to_le());
 }
 
 /// The ranges of tables written before, by a hash of their labels.
@@ -123,7 +123,7 @@ impl RecentTables {
         let start = file.len();
         table
             .iter()
-            .for_each(|label| file.extend_from_slice(label.to_bytes().as_ref()));
+            .for_each(|label| file.extend_from_slice(bytes_of(&label.to_le())));
         if file[recent.0..recent.1] == file[start..] {
             file.truncate(start);
         } else {

@@ -22,38 +22,26 @@ const NONE: u8 = u8::MAX;
 const SLOTS: usize = 2 * VOXELS;
 
 /// A label as the format stores it.
-pub(in crate::cutout) trait Label: Pod + Eq {
+pub(in crate::cutout) trait Label: Pod + Eq + Into<u64> {
     const BYTES: usize = size_of::<Self>();
-    fn from_le(label: Self) -> Self;
-    fn to_bytes(self) -> impl AsRef<[u8]>;
-    fn to_u64(self) -> u64;
+
+    /// To little-endian from the machine's order, or the other way round.
+    fn to_le(self) -> Self;
+
+    fn to_u64(self) -> u64 {
+        self.into()
+    }
 }
 
 impl Label for u32 {
-    fn from_le(label: Self) -> Self {
-        Self::from_le(label)
-    }
-
-    fn to_bytes(self) -> impl AsRef<[u8]> {
-        self.to_le_bytes()
-    }
-
-    fn to_u64(self) -> u64 {
-        u64::from(self)
+    fn to_le(self) -> Self {
+        u32::to_le(self)
     }
 }
 
 impl Label for u64 {
-    fn from_le(label: Self) -> Self {
-        Self::from_le(label)
-    }
-
-    fn to_bytes(self) -> impl AsRef<[u8]> {
-        self.to_le_bytes()
-    }
-
-    fn to_u64(self) -> u64 {
-        self
+    fn to_le(self) -> Self {
+        u64::to_le(self)
     }
 }
 
