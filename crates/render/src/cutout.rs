@@ -182,20 +182,35 @@ fn npy_header(plan: &Cutout) -> Vec<u8> {
     header
 }
 
-/// NumPy's name of a type, little-endian.
-fn descr(voxel: VoxelType) -> &'static str {
-    match voxel {
-        VoxelType::Bool => "|b1",
-        VoxelType::U8 => "|u1",
-        VoxelType::I8 => "|i1",
-        VoxelType::U16 => "<u2",
-        VoxelType::I16 => "<i2",
-        VoxelType::U32 => "<u4",
-        VoxelType::I32 => "<i4",
-        VoxelType::U64 => "<u8",
-        VoxelType::I64 => "<i8",
-        VoxelType::F16 => "<f2",
-        VoxelType::F32 => "<f4",
-        VoxelType::F64 => "<f8",
+/// NumPy's code of a type: the byte order, the first letter of the type's name, and its bytes.
+/// `<f4`, for example, is a little-endian float of four bytes.
+fn descr(voxel: VoxelType) -> String {
+    let bytes = voxel.stored_bytes();
+    let order = if bytes == 1 { '|' } else { '<' };
+    format!("{order}{}{bytes}", &voxel.name()[..1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_the_codes_of_numpy() {
+        for (voxel, code) in [
+            (VoxelType::Bool, "|b1"),
+            (VoxelType::U8, "|u1"),
+            (VoxelType::I8, "|i1"),
+            (VoxelType::U16, "<u2"),
+            (VoxelType::I16, "<i2"),
+            (VoxelType::U32, "<u4"),
+            (VoxelType::I32, "<i4"),
+            (VoxelType::U64, "<u8"),
+            (VoxelType::I64, "<i8"),
+            (VoxelType::F16, "<f2"),
+            (VoxelType::F32, "<f4"),
+            (VoxelType::F64, "<f8"),
+        ] {
+            assert_eq!(descr(voxel), code);
+        }
     }
 }
