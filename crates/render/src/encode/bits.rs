@@ -89,16 +89,7 @@ impl<'a> Writer<'a> {
 /// that took up to 1.8 times as long, for an unknown reason.
 #[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
-    let Writer {
-        out,
-        pending,
-        count,
-    } = begun;
-    let mut writer = Writer {
-        out,
-        pending,
-        count,
-    };
+    let mut writer = Writer { ..begun };
     for [a, b, c, d, e, f, g, h] in words {
         let ((low, n), (high, m)) = (pairs.four([*a, *b, *c, *d]), pairs.four([*e, *f, *g, *h]));
         writer.add(low, n);

@@ -33,9 +33,9 @@ impl Filter {
 
     /// The filter with the lowest entropy on a sample of the rows.
     ///
-    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is
+    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `filtered` is
     /// overwritten.
-    pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
+    pub fn choose(pixels: &[u8], row: usize, pixel: usize, filtered: &mut Vec<u8>) -> Filter {
         let apart = (pixels.len() / row / SAMPLED_ROWS).max(1);
         let zeros = vec![0; row];
         let sample: Vec<_> = rows(pixels, &zeros)
@@ -44,11 +44,11 @@ impl Filter {
             .collect();
         let mut best = (f32::INFINITY, Filter::None);
         for filter in Self::ALL {
-            spare.clear();
+            filtered.clear();
             for (line, above) in &sample {
-                filter.append(line, above, pixel, spare);
+                filter.append(line, above, pixel, filtered);
             }
-            let bits = entropy(spare);
+            let bits = entropy(filtered);
             if bits < best.0 {
                 best = (bits, filter);
             }

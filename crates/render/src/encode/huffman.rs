@@ -26,7 +26,7 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
         lengths[usize::from(only)] = 1;
         return lengths;
     }
-    let mut of_length = evened(tree_depths(&symbols), limit);
+    let mut of_length = limited(tree_depths(&symbols), limit);
     // The rarest get the longest codes.
     let mut length = limit;
     for (_, symbol) in symbols {
@@ -73,7 +73,7 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
 }
 
 /// Shortens lengths above `limit`, and lengthens shorter ones until the code is complete again.
-fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
+fn limited(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
     for length in limit + 1..=LONGEST {
         of_length[limit] += std::mem::take(&mut of_length[length]);
     }
