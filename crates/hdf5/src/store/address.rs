@@ -72,22 +72,16 @@ impl NotAnObject {
     }
 }
 
-impl Scheme {
-    fn named(name: &str) -> Option<Self> {
-        match name {
-            "s3" => Some(Scheme::S3),
-            "gs" => Some(Scheme::Gs),
-            "az" => Some(Scheme::Az),
-            "http" | "https" => Some(Scheme::Web),
-            _ => None,
-        }
-    }
-}
-
 impl Address {
     /// An address as a user wrote it; `None` if the text is no address but a path of a file.
     pub fn parsed(text: &str) -> Option<Result<Self, NotAnObject>> {
-        let scheme = Scheme::named(text.split_once("://")?.0)?;
+        let scheme = match text.split_once("://")?.0 {
+            "s3" => Scheme::S3,
+            "gs" => Scheme::Gs,
+            "az" => Scheme::Az,
+            "http" | "https" => Scheme::Web,
+            _ => return None,
+        };
         Some(Self::parse(scheme, text))
     }
 
