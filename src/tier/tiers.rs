@@ -76,19 +76,15 @@ impl Tiers {
         outcome
     }
 
-    /// Whether every tier that is meant to last has a tile; its checksum is not verified.
+    /// Whether every tier that is meant to last has a tile; false if no tier is. Its checksum is not
+    /// verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
         for tier in self.0.iter().filter(|tier| is_lasting(tier)) {
             if !tier.0.has(token, key)? {
                 return Ok(false);
             }
         }
-        Ok(self.has_lasting())
-    }
-
-    /// Whether a tier is meant to last, so that tiles can be rendered ahead of requests.
-    pub fn has_lasting(&self) -> bool {
-        self.0.iter().any(is_lasting)
+        Ok(self.0.iter().any(is_lasting))
     }
 
     /// Whether a write to any tier may succeed now.
