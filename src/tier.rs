@@ -1,13 +1,13 @@
 //! Tiers: stores of encoded tiles outside of this process, which are larger than its memory and
 //! outlive it.
 //!
-//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key:
-//! [`Directory`], a directory of files (the disk cache), and [`Redis`] and [`Objects`], which
-//! replicas share. [`Tiers`] is the ordered list of backends that the service uses. It adds write queues,
-//! metrics and a log, so that a failing backend costs extra renders but never fails a request. All
-//! calls block: they are made on threads for blocking work, idle render threads and dedicated
-//! writer threads, never on an async thread. The key alone determines the pixels; the token is
-//! stored so that users can list, copy and clear the tiles of one dataset.
+//! There are two layers. A [`Backend`] stores tiles by token and key: [`Directory`], a directory of
+//! files (the disk cache), and [`Redis`] and [`Objects`], which replicas share. [`Tiers`] is the
+//! ordered list of backends that the service uses. It adds write queues, metrics and a log, so that
+//! a failing backend costs extra renders but never fails a request. All calls block: they are made
+//! on threads for blocking work, idle render threads and dedicated writer threads, never on an
+//! async thread. The key alone determines the pixels; the token is stored so that users can list,
+//! copy and clear the tiles of one dataset.
 //!
 //! # Other writers
 //!
@@ -34,7 +34,6 @@ mod error_log;
 mod eviction;
 mod folder;
 mod marker;
-
 mod objects;
 mod redis;
 #[cfg(test)]
@@ -43,7 +42,7 @@ mod tiers;
 mod writer;
 
 pub use self::redis::Redis;
-pub use backend::{Backend, TileTier};
+pub use backend::{Backend, TierKind};
 pub use contents::TokenContents;
 pub use directory::Directory;
 pub use error::TierError;

@@ -12,7 +12,7 @@ use voltile_hdf5::store::{ChunkCache, Store};
 
 use super::failure::Failure;
 use crate::config::Settings;
-use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers, TileTier};
+use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, TierKind, Tiers};
 
 /// Opens the tiers that are configured. A server runs without a directory that cannot be used now.
 pub(super) fn open(
@@ -68,7 +68,7 @@ pub(super) fn directory_tier(
 ) -> Result<Tier, Failure> {
     let directory = directory.with_budget(budget as u64, metrics)?;
     Ok(Tier::start(
-        Backend::Directory,
+        TierKind::Directory,
         directory,
         metrics.tier.clone(),
     )?)
@@ -84,13 +84,13 @@ pub(super) fn shared_tiers(
     let mut tiers = Vec::new();
     if let Some(address) = &cache.redis {
         let redis = Redis::open(address, cache.redis_expiry, &metrics.redis)?;
-        tiers.push(Tier::start(Backend::Redis, redis, metrics.redis.clone())?);
+        tiers.push(Tier::start(TierKind::Redis, redis, metrics.redis.clone())?);
     }
     if let Some(address) = &cache.store {
         let objects = Objects::open(store, address, &metrics.tile_store)
             .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
         tiers.push(Tier::start(
-            Backend::Objects,
+            TierKind::Objects,
             objects,
             metrics.tile_store.clone(),
         )?);
@@ -100,10 +100,10 @@ pub(super) fn shared_tiers(
 
 impl ChunkCache for Directory {
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String> {
-        TileTier::get(self, &Name::nearest(name), key).map_err(|error| error.to_string())
+        Backend::get(self, &Name::nearest(name), key).map_err(|error| error.to_string())
     }
 
     fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
-        TileTier::put(self, &Name::nearest(name), key, bytes).map_err(|error| error.to_string())
+        Backend::put(self, &Name::nearest(name), key, bytes).map_err(|error| error.to_string())
     }
 }

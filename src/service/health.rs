@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use voltile_base::name::Name;
 
 use crate::catalog::Catalog;
-use crate::tier::Backend;
+use crate::tier::TierKind;
 
 /// The current problems of datasets and of parts of the service.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub enum ServicePart {
     /// The files in served folders: some cannot be served.
     Files,
     /// A tier that fails. Tiles are served without it.
-    Tier(Backend),
+    Tier(TierKind),
     /// A store that does not answer, or that refuses an object. Its datasets are unavailable.
     Store,
 }
@@ -37,7 +37,7 @@ impl ServicePart {
         match self {
             ServicePart::Configuration => "configuration",
             ServicePart::Files => "files",
-            ServicePart::Tier(backend) => backend.key(),
+            ServicePart::Tier(kind) => kind.key(),
             ServicePart::Store => "store",
         }
     }

@@ -19,7 +19,7 @@ use voltile_hdf5::volume::{ReadError, UnfinishedChunk};
 use super::error::TileError;
 use super::health::ServicePart;
 use crate::catalog::Origin;
-use crate::tier::{Backend, TierError, Tiers};
+use crate::tier::{TierError, TierKind, Tiers};
 
 /// The maximum size in bytes of tiles waiting for verification, and of the list of their chunks:
 /// 32 MiB.
@@ -73,16 +73,16 @@ impl TierWriter {
     pub fn problems(&self) -> Vec<(ServicePart, String)> {
         let problems = self.tiers.problems().into_iter();
         problems
-            .map(|(backend, problem)| (ServicePart::Tier(backend), problem))
+            .map(|(kind, problem)| (ServicePart::Tier(kind), problem))
             .collect()
     }
 
     /// The tile, and the outcome of a request for it; `None` if no tier has it. Blocks.
     pub fn find(&self, origin: &Origin, key: TileKey) -> Option<(Tile, Outcome)> {
-        let (png, backend) = self.tiers.find(origin.token(), &key)?;
-        let outcome = match backend {
-            Backend::Directory => Outcome::Disk,
-            Backend::Redis | Backend::Objects => Outcome::Shared,
+        let (png, kind) = self.tiers.find(origin.token(), &key)?;
+        let outcome = match kind {
+            TierKind::Directory => Outcome::Disk,
+            TierKind::Redis | TierKind::Objects => Outcome::Shared,
         };
         Some((Tile::new(key, png), outcome))
     }

@@ -1,4 +1,4 @@
-//! The operations that every backend offers.
+//! The operations that every backend offers, and the kinds of tiers.
 
 use bytes::Bytes;
 use voltile_base::name::Name;
@@ -6,9 +6,9 @@ use voltile_base::tile::TileKey;
 
 use super::error::TierError;
 
-/// The kinds of backends.
+/// The kinds of tiers, by where they store tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Backend {
+pub enum TierKind {
     /// The disk cache.
     Directory,
     /// Redis.
@@ -17,13 +17,13 @@ pub enum Backend {
     Objects,
 }
 
-impl Backend {
+impl TierKind {
     /// The key of the configuration that names it.
     pub fn key(self) -> &'static str {
         match self {
-            Backend::Directory => "cache.directory",
-            Backend::Redis => "cache.redis",
-            Backend::Objects => "cache.store",
+            TierKind::Directory => "cache.directory",
+            TierKind::Redis => "cache.redis",
+            TierKind::Objects => "cache.store",
         }
     }
 
@@ -31,17 +31,17 @@ impl Backend {
     /// at any time.
     pub fn is_lasting(self) -> bool {
         match self {
-            Backend::Directory | Backend::Objects => true,
-            Backend::Redis => false,
+            TierKind::Directory | TierKind::Objects => true,
+            TierKind::Redis => false,
         }
     }
 }
 
-/// A backend.
+/// A place where encoded tiles are stored.
 ///
 /// Every method may block. Other threads and processes may use the same storage at the same time: a
 /// tile that was there a moment ago may be gone.
-pub trait TileTier: Send + Sync {
+pub trait Backend: Send + Sync {
     /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
     ///
     /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later calls

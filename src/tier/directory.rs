@@ -19,7 +19,7 @@ use voltile_hdf5::store::whole_file;
 use super::entry::{self, TRAILER};
 use super::eviction::{Budget, Evictor};
 use super::folder::{EntryKind, TokenFolder, unless_missing};
-use super::{TierError, TileTier, marker};
+use super::{Backend, TierError, marker};
 
 /// When a tile is read, the modification time of its file is updated if it is older than this.
 const UPDATE_AFTER: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ impl Directory {
     }
 }
 
-impl TileTier for Directory {
+impl Backend for Directory {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let path = self.file_of(token, key);
         let unreadable = |error| TierError::system(&path, "read", &error);

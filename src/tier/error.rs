@@ -85,7 +85,7 @@ impl TierError {
 
     /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a
     /// server can be reached is up to its circuit breaker, see
-    /// [`TileTier::problem`](super::TileTier::problem).
+    /// [`Backend::problem`](super::Backend::problem).
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{Backend, TierError};
+use super::{TierError, TierKind};
 
 /// The time in which at most [`MAX_LINES`] lines per kind of error are logged.
 const PERIOD: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 3;
 
-/// The errors logged recently about a backend, by kind of error.
+/// The errors logged recently about a tier, by kind of error.
 #[derive(Debug)]
 pub(super) struct ErrorLog {
-    backend: Backend,
-    kinds: Mutex<HashMap<LoggedKind, LoggedErrors>>,
+    kind: TierKind,
+    errors: Mutex<HashMap<LoggedKind, LoggedErrors>>,
 }
 
 /// The variant of an error, and the attempted operation.
@@ -31,10 +31,10 @@ struct LoggedErrors {
 
 impl ErrorLog {
     /// An empty log.
-    pub fn new(backend: Backend) -> Self {
+    pub fn new(kind: TierKind) -> Self {
         Self {
-            backend,
-            kinds: Mutex::default(),
+            kind,
+            errors: Mutex::default(),
         }
     }
 
@@ -56,7 +56,7 @@ impl ErrorLog {
         } else {
             String::new()
         };
-        let key = self.backend.key();
+        let key = self.kind.key();
         match error {
             TierError::Corrupt { .. } | TierError::Unreachable { .. } => {
                 tracing::warn!("{key}: {error}{more}");
@@ -68,8 +68,8 @@ impl ErrorLog {
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one
     /// is suppressed too.
     fn admit(&self, kind: LoggedKind, now: Instant) -> Option<usize> {
-        let mut kinds = self.kinds.lock();
-        let logged = kinds.entry(kind).or_insert(LoggedErrors {
+        let mut errors = self.errors.lock();
+        let logged = errors.entry(kind).or_insert(LoggedErrors {
             since: now,
             lines: 0,
             suppressed: 0,
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_error_has_its_own_limit() {
-        let (log, start) = (ErrorLog::new(Backend::Directory), Instant::now());
+        let (log, start) = (ErrorLog::new(TierKind::Directory), Instant::now());
         let kind = discriminant(&TierError::Resting);
         let admit = |doing, seconds| log.admit((kind, doing), start + Duration::from_secs(seconds));
         assert_eq!(

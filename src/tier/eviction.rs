@@ -26,7 +26,7 @@ use voltile_hdf5::store::whole_file::TEMPORARY;
 
 use super::error_log::ErrorLog;
 use super::folder::{EntryKind, TokenFolder, unless_missing};
-use super::{Backend, TierError, marker};
+use super::{TierError, TierKind, marker};
 
 /// The block size of nearly all file systems.
 const BLOCK: u64 = 4096;
@@ -191,7 +191,7 @@ impl Evictor {
             budget: Arc::new(Budget::new(limit, used.clone())),
             evicted: evicted.clone(),
             errors: errors.clone(),
-            log: ErrorLog::new(Backend::Directory),
+            log: ErrorLog::new(TierKind::Directory),
         }
     }
 
@@ -347,7 +347,7 @@ mod tests {
     use voltile_base::name::Name;
 
     use super::*;
-    use crate::tier::{Directory, TileTier};
+    use crate::tier::{Backend, Directory};
     use bytes::Bytes;
 
     /// In seconds since 1970.

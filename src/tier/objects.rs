@@ -14,7 +14,7 @@ use voltile_hdf5::store::address::Address;
 use voltile_hdf5::store::{Folder, FolderError, Store, StoreError};
 
 use super::entry::{self, FORMAT};
-use super::{TierError, TileTier};
+use super::{Backend, TierError};
 
 /// Tiles in object storage.
 pub struct Objects {
@@ -59,7 +59,7 @@ impl Objects {
     }
 }
 
-impl TileTier for Objects {
+impl Backend for Objects {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
         let Some(stored) = self.noted(self.folder.get(&name, entry::MAX_LENGTH))? else {

@@ -21,7 +21,7 @@ use voltile_base::name::Name;
 use voltile_base::tile::TileKey;
 
 use super::entry::{self, FORMAT};
-use super::{TierError, TileTier};
+use super::{Backend, TierError};
 use crate::config::RedisAddress;
 use pool::Pool;
 
@@ -76,7 +76,7 @@ impl Drop for Redis {
     }
 }
 
-impl TileTier for Redis {
+impl Backend for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
         let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.pool.limit)?;

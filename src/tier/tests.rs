@@ -33,12 +33,12 @@ const DAMAGED: usize = 3;
 
 /// A backend under test.
 struct Subject {
-    kind: Backend,
-    tier: Box<dyn TileTier>,
+    kind: TierKind,
+    backend: Box<dyn Backend>,
     /// Replaces the bytes of the entry of the tile [`DAMAGED`].
     replace: Box<dyn Fn(Vec<u8>)>,
     /// A backend of this kind that has no room; `None` if there always is room.
-    full: Option<Box<dyn TileTier>>,
+    full: Option<Box<dyn Backend>>,
 }
 
 /// Every backend; `place` is for files.
@@ -49,16 +49,16 @@ fn subjects(place: &Path) -> [Subject; 3] {
     let file = file.file(&tile(DAMAGED).key);
     let limited = Directory::open(&place.join("limited")).unwrap();
     let directory = Subject {
-        kind: Backend::Directory,
-        tier: Box::new(Directory::open(&path).unwrap()),
+        kind: TierKind::Directory,
+        backend: Box::new(Directory::open(&path).unwrap()),
         replace: Box::new(move |bytes| fs::write(&file, bytes).unwrap()),
         full: Some(Box::new(limited.with_budget(4096, &metrics).unwrap())),
     };
     let [fake, other] = [Fake::start(), Fake::start()];
     other.fill(true);
     let redis = Subject {
-        kind: Backend::Redis,
-        tier: Box::new(fake.opened(&metrics)),
+        kind: TierKind::Redis,
+        backend: Box::new(fake.opened(&metrics)),
         replace: Box::new(move |bytes| fake.replace(&tile(DAMAGED).key, bytes)),
         full: Some(Box::new(other.opened(&metrics))),
     };
@@ -66,8 +66,8 @@ fn subjects(place: &Path) -> [Subject; 3] {
     let object = format!("tiles/{}/a/{}.png", entry::FORMAT, tile(DAMAGED).key);
     let is_resting = metrics.tile_store.open.clone();
     let objects = Subject {
-        kind: Backend::Objects,
-        tier: Box::new(Objects { folder, is_resting }),
+        kind: TierKind::Objects,
+        backend: Box::new(Objects { folder, is_resting }),
         replace: Box::new(move |bytes| {
             let path = object.as_str().into();
             let put = bucket.put(&path, PutPayload::from(bytes));
@@ -83,8 +83,8 @@ fn every_backend_passes_the_suite() {
     let place = tempfile::tempdir().unwrap();
     for subject in subjects(place.path()) {
         let kind = subject.kind;
-        a_tile_is_found_by_its_token_and_key_only(&*subject.tier);
-        concurrent_threads_see_complete_tiles(&*subject.tier);
+        a_tile_is_found_by_its_token_and_key_only(&*subject.backend);
+        concurrent_threads_see_complete_tiles(&*subject.backend);
         damaged_entries_are_removed_and_can_be_stored_again(&subject);
         if let Some(full) = &subject.full {
             let Tile { key, bytes, .. } = tile(1);
@@ -94,7 +94,7 @@ fn every_backend_passes_the_suite() {
     }
 }
 
-fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
+fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn Backend) {
     let tokens = [name("a"), name(".."), name(&"long".repeat(100))];
     for token in &tokens {
         for number in 0..9 {
@@ -117,7 +117,7 @@ fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
     }
 }
 
-fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
+fn concurrent_threads_see_complete_tiles(tier: &dyn Backend) {
     let token = name("many");
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -148,7 +148,7 @@ fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
 fn damaged_entries_are_removed_and_can_be_stored_again(subject: &Subject) {
     let Subject {
         kind,
-        tier,
+        backend,
         replace,
         ..
     } = subject;
@@ -175,9 +175,9 @@ fn damaged_entries_are_removed_and_can_be_stored_again(subject: &Subject) {
         ),
     ];
     for (what, bytes) in damaged {
-        tier.put(&token, &key, &png).unwrap();
+        backend.put(&token, &key, &png).unwrap();
         replace(bytes);
-        let error = tier.get(&token, &key).expect_err(what);
+        let error = backend.get(&token, &key).expect_err(what);
         // Redis does not even read what is too long.
         let is_corrupt = matches!(error, TierError::Corrupt { .. });
         assert!(
@@ -185,11 +185,11 @@ fn damaged_entries_are_removed_and_can_be_stored_again(subject: &Subject) {
             "{kind:?}, {what}: {error}"
         );
         if is_corrupt {
-            assert_eq!(tier.get(&token, &key), Ok(None), "{kind:?}, {what}");
+            assert_eq!(backend.get(&token, &key), Ok(None), "{kind:?}, {what}");
         }
-        tier.put(&token, &key, &png).unwrap();
+        backend.put(&token, &key, &png).unwrap();
         assert_eq!(
-            tier.get(&token, &key),
+            backend.get(&token, &key),
             Ok(Some(png.clone())),
             "{kind:?}, {what}"
         );
@@ -261,7 +261,7 @@ impl Gate {
     }
 }
 
-impl TileTier for Gate {
+impl Backend for Gate {
     fn get(&self, _: &Name, _: &TileKey) -> Result<Option<Bytes>, TierError> {
         Ok(None)
     }
@@ -285,7 +285,7 @@ impl TileTier for Gate {
 #[test]
 fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
-    let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
+    let tier = Tier::start(TierKind::Directory, gate.clone(), metrics.tier.clone()).unwrap();
     let tier = Tiers::new(vec![tier]);
     let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.store_later(&name("a"), &large, || true));
@@ -318,12 +318,12 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
     let metrics = Metrics::default();
     let place = tempfile::tempdir().unwrap();
     let store = |name: &str| Directory::open(&place.path().join(name)).unwrap();
-    let tier = |backend, folder, counters: &TierCounters| {
-        Tier::start(backend, store(folder), counters.clone()).unwrap()
+    let tier = |kind, folder, counters: &TierCounters| {
+        Tier::start(kind, store(folder), counters.clone()).unwrap()
     };
     let tiers = Tiers::new(vec![
-        tier(Backend::Directory, "near", &metrics.tier),
-        tier(Backend::Redis, "far", &metrics.redis),
+        tier(TierKind::Directory, "near", &metrics.tier),
+        tier(TierKind::Redis, "far", &metrics.redis),
     ]);
     let [near, far] = ["near", "far"].map(store);
     let token = name("a");
@@ -332,12 +332,12 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
         key, bytes: png, ..
     } = tile(1);
     far.put(&token, &key, &png).unwrap();
-    let found = |backend| Some((png.clone(), backend));
-    assert_eq!(tiers.find(&token, &key), found(Backend::Redis));
+    let found = |kind| Some((png.clone(), kind));
+    assert_eq!(tiers.find(&token, &key), found(TierKind::Redis));
     while metrics.tier.writes.get() == 0 {
         std::thread::yield_now();
     }
-    assert_eq!(tiers.find(&token, &key), found(Backend::Directory));
+    assert_eq!(tiers.find(&token, &key), found(TierKind::Directory));
     let counts = |counters: &TierCounters| {
         [&counters.hits, &counters.misses, &counters.writes].map(Counter::get)
     };
@@ -359,7 +359,7 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
 fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     gate.open();
-    let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
+    let tier = Tier::start(TierKind::Directory, gate.clone(), metrics.tier.clone()).unwrap();
     let tier = Tiers::new(vec![tier]);
     (0..50)
         .for_each(|number| tier.store_later(&name("a"), &tile(number), move || number % 10 != 0));

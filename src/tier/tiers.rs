@@ -11,7 +11,7 @@ use voltile_base::name::Name;
 use voltile_base::tile::{Tile, TileKey};
 
 use super::writer::Tier;
-use super::{Backend, TierError};
+use super::{TierError, TierKind};
 
 /// Backends in the order in which tiles are looked for: the fastest first.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Tiers {
 
     /// The PNG of a tile, and the tier that had it; `None` if no tier has it. Damaged and unreadable
     /// tiles are counted and logged.
-    pub fn find(&self, token: &Name, key: &TileKey) -> Option<(Bytes, Backend)> {
+    pub fn find(&self, token: &Name, key: &TileKey) -> Option<(Bytes, TierKind)> {
         for (index, tier) in self.0.iter().enumerate() {
             let Some(png) = tier.0.get(token, key) else {
                 continue;
@@ -41,7 +41,7 @@ impl Tiers {
             for nearer in &self.0[..index] {
                 nearer.0.put_later(token, &tile, || true);
             }
-            return Some((png, tier.0.backend));
+            return Some((png, tier.0.kind));
         }
         None
     }
@@ -89,7 +89,7 @@ impl Tiers {
 
     /// Whether a write to any tier may succeed now.
     pub fn take_writes(&self) -> bool {
-        self.0.iter().any(|tier| tier.0.store.takes_writes())
+        self.0.iter().any(|tier| tier.0.backend.takes_writes())
     }
 
     /// Counts a tile that is not written to any tier.
@@ -100,7 +100,7 @@ impl Tiers {
     }
 
     /// Why tiles could not be read or written lately.
-    pub fn problems(&self) -> Vec<(Backend, String)> {
+    pub fn problems(&self) -> Vec<(TierKind, String)> {
         self.0.iter().filter_map(|tier| tier.0.problem()).collect()
     }
 
@@ -115,5 +115,5 @@ impl Tiers {
 }
 
 fn is_lasting(tier: &Tier) -> bool {
-    tier.0.backend.is_lasting()
+    tier.0.kind.is_lasting()
 }

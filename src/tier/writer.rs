@@ -16,7 +16,7 @@ use voltile_base::name::Name;
 use voltile_base::tile::{Tile, TileKey};
 
 use super::error_log::ErrorLog;
-use super::{Backend, TierError, TileTier};
+use super::{Backend, TierError, TierKind};
 
 /// The capacity of the queue in bytes of tiles.
 const MAX_BYTES: usize = 32 << 20;
@@ -26,8 +26,8 @@ const MAX_BYTES: usize = 32 << 20;
 pub struct Tier(pub(super) Arc<MeteredTier>);
 
 pub(super) struct MeteredTier {
-    pub backend: Backend,
-    pub store: Box<dyn TileTier>,
+    pub kind: TierKind,
+    pub backend: Box<dyn Backend>,
     pub counters: TierCounters,
     log: ErrorLog,
     /// The last error of each kind of operation, unless an operation of that kind succeeded since.
@@ -54,15 +54,15 @@ enum Operation {
 impl Tier {
     /// Wraps a backend and starts its writer thread.
     pub fn start(
-        backend: Backend,
-        store: impl TileTier + 'static,
+        kind: TierKind,
+        backend: impl Backend + 'static,
         counters: TierCounters,
     ) -> io::Result<Self> {
         let tier = Arc::new(MeteredTier {
-            backend,
-            store: Box::new(store),
+            kind,
+            backend: Box::new(backend),
             counters,
-            log: ErrorLog::new(backend),
+            log: ErrorLog::new(kind),
             problems: Mutex::default(),
             queue: Queue::new(MAX_BYTES),
         });
@@ -93,7 +93,7 @@ impl MeteredTier {
     /// The PNG of a tile; `None` if it is not there, or cannot be read.
     pub fn get(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
         let began = Instant::now();
-        let looked = self.store.get(token, key);
+        let looked = self.backend.get(token, key);
         if !looked.as_ref().is_err_and(TierError::is_skipped) {
             self.counters.observe_lookup(began.elapsed());
         }
@@ -107,7 +107,7 @@ impl MeteredTier {
 
     /// Whether a tile is there; its checksum is not verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.note(Operation::Reading, self.store.has(token, key))
+        self.note(Operation::Reading, self.backend.has(token, key))
     }
 
     /// Queues a tile to be written; drops it if the queue is full or closed.
@@ -126,15 +126,15 @@ impl MeteredTier {
         let no_wait = Some(Duration::ZERO);
         // A tile that the backend would not take is not queued: the writer thread would have to be
         // woken to drop it.
-        if !self.store.takes_writes() || !self.queue.push(queued, tile.bytes.len(), no_wait) {
+        if !self.backend.takes_writes() || !self.queue.push(queued, tile.bytes.len(), no_wait) {
             self.counters.dropped.inc();
         }
     }
 
     /// Why tiles could not be read or written lately.
-    pub fn problem(&self) -> Option<(Backend, String)> {
+    pub fn problem(&self) -> Option<(TierKind, String)> {
         let last = self.problems.lock().iter().rev().flatten().next().cloned();
-        Some((self.backend, self.store.problem().or(last)?))
+        Some((self.kind, self.backend.problem().or(last)?))
     }
 
     /// Closes the queue and waits until everything is written, for at most `within`; the rest is
@@ -145,14 +145,14 @@ impl MeteredTier {
         let dropped = self.queue.clear();
         self.counters.dropped.inc_by(dropped as u64);
         if dropped > 0 {
-            let backend = self.backend.key();
-            tracing::warn!("{dropped} tiles could not be written to {backend} within {within:?}");
+            let key = self.kind.key();
+            tracing::warn!("{dropped} tiles could not be written to {key} within {within:?}");
         }
     }
 
     /// Writes a tile; counts and logs an error.
     pub fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        self.note(Operation::Writing, self.store.put(token, key, png))?;
+        self.note(Operation::Writing, self.backend.put(token, key, png))?;
         self.counters.writes.inc();
         Ok(())
     }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use voltile::catalog::Catalog;
 use voltile::config::{Layers, load};
 use voltile::service::{Client, Demand, RenderPool, TileService, WarmOutcome};
-use voltile::tier::{Backend, Directory, Tier, Tiers};
+use voltile::tier::{Directory, Tier, TierKind, Tiers};
 
 const WRITES: &str = "voltile_tier_writes_total";
 const HITS: &str = "voltile_tier_hits_total";
@@ -597,7 +597,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let catalog = Catalog::open(&settings, &metrics, &activity).catalog;
     let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity, metrics.clone()).unwrap();
     let directory = Directory::open(&place.path("cache")).unwrap();
-    let tier = Tier::start(Backend::Directory, directory, metrics.tier.clone()).unwrap();
+    let tier = Tier::start(TierKind::Directory, directory, metrics.tier.clone()).unwrap();
     let service = TileService::new(catalog, 0, 0, pool, metrics.clone())
         .unwrap()
         .with_tiers(Tiers::new(vec![tier]));

@@ -16,7 +16,7 @@ use voltile_base::tile::Tile;
 use super::connection::Connection;
 use super::*;
 use crate::tier::tests::{name, tile};
-use crate::tier::{Backend, Tier, Tiers};
+use crate::tier::{Tier, TierKind, Tiers};
 
 /// Longer than anything takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -182,14 +182,19 @@ fn a_lookup_is_one_command_and_a_tile_expires() {
 fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_breaker() {
     let fake = Fake::start();
     let metrics = Metrics::default();
-    let redis = Tier::start(Backend::Redis, fake.opened(&metrics), metrics.redis.clone()).unwrap();
+    let redis = Tier::start(
+        TierKind::Redis,
+        fake.opened(&metrics),
+        metrics.redis.clone(),
+    )
+    .unwrap();
     let (tiers, token) = (Tiers::new(vec![redis]), name("a"));
     fake.fill(true);
     (0..9).for_each(|_| tiers.store_later(&token, &tile(3), || true));
     while metrics.redis.errors.get() < 9 {
         thread::yield_now();
     }
-    let [(Backend::Redis, problem)] = &tiers.problems()[..] else {
+    let [(TierKind::Redis, problem)] = &tiers.problems()[..] else {
         panic!("there is one problem")
     };
     assert!(
@@ -210,7 +215,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
     let metrics = Metrics::default();
     fake.keep_silent(true);
     let redis = fake.with_limit(&metrics, Duration::from_millis(20));
-    let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
+    let redis = Tier::start(TierKind::Redis, redis, metrics.redis.clone()).unwrap();
     let (
         tiers,
         token,
@@ -237,7 +242,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
         ([1000, 0, 0], 0),
         "nobody waits"
     );
-    let [(Backend::Redis, problem)] = &tiers.problems()[..] else {
+    let [(TierKind::Redis, problem)] = &tiers.problems()[..] else {
         panic!("there is one problem")
     };
     assert!(
