@@ -228,6 +228,7 @@ impl Store {
                 transport,
                 host: Arc::clone(host),
                 status: Mutex::default(),
+                check: Arc::default(),
             })
         });
         Ok(Arc::clone(source))

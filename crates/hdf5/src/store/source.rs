@@ -26,6 +26,8 @@ pub(super) struct ObjectSource {
     pub transport: Arc<dyn Transport>,
     pub host: Arc<Host>,
     pub status: Mutex<ObjectStatus>,
+    /// Held while the object is being checked for changes.
+    pub check: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The state of an object, as far as requests have found out.
@@ -34,21 +36,11 @@ pub(super) struct ObjectStatus {
     /// The version that was seen last, and when. `None` if no version has been seen, or if a
     /// request has found that the object does not have that version any more.
     seen: Option<(Version, Instant)>,
-    is_being_checked: bool,
     /// The last error of a store that did not answer or refused the object, and when it happened;
     /// `None` if the store has answered since. It is also the answer to whoever opens the object
     /// soon afterwards: an object is opened several times in a row, and each request may take long
     /// until it fails.
     failed: Option<(StoreError, Instant)>,
-}
-
-/// The source is being checked until this is dropped.
-struct RunningCheck(Arc<ObjectSource>);
-
-impl Drop for RunningCheck {
-    fn drop(&mut self) {
-        self.0.status.lock().is_being_checked = false;
-    }
 }
 
 impl ObjectSource {
@@ -150,15 +142,15 @@ impl ObjectSource {
         }
     }
 
-    /// Asks for the object's version in the background. If the store does not answer, that says
-    /// nothing about the object, and changes nothing.
+    /// Asks for the object's version in the background, unless that is being done already. If the
+    /// store does not answer, that says nothing about the object, and changes nothing.
     pub fn check(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.status.lock().is_being_checked, true) {
+        let Ok(running) = Arc::clone(&self.check).try_lock_owned() else {
             return;
-        }
-        let running = RunningCheck(Arc::clone(self));
+        };
+        let source = Arc::clone(self);
         let check = async move {
-            let source = &running.0;
+            let _running = running;
             let part = match source.ask(0..1, None).await {
                 // Some servers ignore ranges. Small objects on them can be opened nevertheless.
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
@@ -252,6 +244,7 @@ mod tests {
                 transport,
                 host: Arc::new(Host::new("lab".to_owned(), StoreMetrics::default())),
                 status: Mutex::default(),
+                check: Arc::default(),
             })
         }
     }
