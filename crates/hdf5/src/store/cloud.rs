@@ -14,7 +14,8 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
-    ClientConfigKey, ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig,
+    ClientConfigKey, ClientOptions, Error, GetOptions, GetRange, GetResult, ObjectStore,
+    RetryConfig,
 };
 
 use super::bucket::{Bucket, BucketClient, CredentialedClient};
@@ -113,17 +114,21 @@ pub(super) fn client(address: &Address) -> Result<CredentialedClient, StoreError
     let client = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
+        // An address on a web server has no bucket: it never comes here.
         Scheme::Az | Scheme::Web => azure(address.bucket()),
     };
     client.map_err(|e| settings(&e))
 }
 
-/// A digest of the credentials and of the setting that leaves requests unsigned. If none of them is
-/// set, a service issues the credentials, and the digest is `None`.
-fn digest(values: &[Option<String>]) -> Option<blake3::Hash> {
+/// The client with a digest of its credentials and of the setting that leaves requests unsigned. If
+/// none of these `values` is set, a service issues the credentials, and there is no digest.
+fn with_digest(client: impl ObjectStore, values: &[Option<String>]) -> CredentialedClient {
     // The setting that leaves requests unsigned is "false" by default.
     let is_any_set = values.iter().flatten().any(|value| !profile::is_off(value));
-    is_any_set.then(|| blake3::hash(format!("{values:?}").as_bytes()))
+    CredentialedClient {
+        client: Arc::new(client),
+        credentials: is_any_set.then(|| blake3::hash(format!("{values:?}").as_bytes())),
+    }
 }
 
 fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
@@ -138,12 +143,9 @@ fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
         AmazonS3ConfigKey::Token,
         AmazonS3ConfigKey::SkipSignature,
     ];
-    let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(builder.with_client_options(options).build()?);
-    Ok(CredentialedClient {
-        client,
-        credentials,
-    })
+    let credentials = keys.map(|key| builder.get_config_value(&key));
+    let client = builder.with_client_options(options).build()?;
+    Ok(with_digest(client, &credentials))
 }
 
 fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
@@ -172,16 +174,9 @@ fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
         GoogleConfigKey::SkipSignature,
     ];
     let [key, token, unsigned] = keys.map(|key| builder.get_config_value(&key));
-    let credentials = digest(&[file, key, token, unsigned]);
-    let client = Arc::new(
-        builder
-            .with_client_options(options(None).with_allow_http(emulator.is_some()))
-            .build()?,
-    );
-    Ok(CredentialedClient {
-        client,
-        credentials,
-    })
+    let options = options(None).with_allow_http(emulator.is_some());
+    let client = builder.with_client_options(options).build()?;
+    Ok(with_digest(client, &[file, key, token, unsigned]))
 }
 
 fn azure(container: &str) -> object_store::Result<CredentialedClient> {
@@ -203,12 +198,9 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
         AzureConfigKey::Token,
         AzureConfigKey::SkipSignature,
     ];
-    let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(builder.with_client_options(options).build()?);
-    Ok(CredentialedClient {
-        client,
-        credentials,
-    })
+    let credentials = keys.map(|key| builder.get_config_value(&key));
+    let client = builder.with_client_options(options).build()?;
+    Ok(with_digest(client, &credentials))
 }
 
 /// The options of all clients, which replace those that `from_env` has read; `allows_http` is the
