@@ -21,7 +21,7 @@ use object_store::{
 use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
-use super::transport::{CONNECTING, MAX_AT_ONCE, RETRY, RangeBytes, Transport, WAITING, received};
+use super::transport::{CONNECTING, MAX_AT_ONCE, RangeBytes, Transport, WAITING, received};
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
 
@@ -278,10 +278,7 @@ pub(super) fn failure(error: Error) -> StoreError {
             while let Some(cause) = root_cause.source() {
                 root_cause = cause;
             }
-            StoreError::Unavailable {
-                problem: text(root_cause),
-                retry_after: RETRY,
-            }
+            StoreError::unavailable(text(root_cause))
         }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use voltile_base::flow::cache::Abandoned;
 
+use super::transport::RETRY;
+
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StoreError {
@@ -55,6 +57,13 @@ impl StoreError {
     pub(super) fn invalid(problem: impl Into<String>) -> Self {
         StoreError::Invalid {
             problem: problem.into(),
+        }
+    }
+
+    pub(super) fn unavailable(problem: impl Into<String>) -> Self {
+        StoreError::Unavailable {
+            problem: problem.into(),
+            retry_after: RETRY,
         }
     }
 

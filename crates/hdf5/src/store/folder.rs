@@ -18,7 +18,7 @@ use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
 use super::context::StoreContext;
 use super::error::StoreError;
-use super::transport::{RETRY, received_bytes};
+use super::transport::received_bytes;
 use crate::store::address::Address;
 
 /// After this many failures in a row, a store gets only one operation after each pause, until it
@@ -183,10 +183,7 @@ impl Folder {
             let answer = tokio::time::timeout(within, operation).await;
             answer.unwrap_or_else(|_| {
                 let problem = format!("it did not answer within {within:?}");
-                Err(StoreError::Unavailable {
-                    problem,
-                    retry_after: RETRY,
-                })
+                Err(StoreError::unavailable(problem))
             })
         };
         let (found, is_news) = match self.shared.threads.wait(in_time) {

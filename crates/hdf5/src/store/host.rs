@@ -143,9 +143,9 @@ impl Host {
             return Err((self.refusal(), false));
         };
         let began = Instant::now();
-        let patience = patience(&range);
-        let answer = timeout(patience, self.race(transport, &range, expected)).await;
-        let result = answer.unwrap_or_else(|_| Err(too_late()));
+        let answer = timeout(patience(&range), self.race(transport, &range, expected)).await;
+        let result =
+            answer.unwrap_or_else(|_| Err(StoreError::unavailable("it does not answer in time")));
         let received = match &result {
             Ok(part) => Some(part.bytes.len() as u64),
             // The store has answered: it did not fail.
@@ -249,11 +249,11 @@ impl Host {
 
     /// The error of a request that is not sent, because the server is considered down.
     fn refusal(&self) -> StoreError {
-        let retry_after = self.breaker.until_probe().unwrap_or(RETRY).max(RETRY);
+        let until_probe = self.breaker.until_probe().unwrap_or_default();
         let problem = self.problem.lock().clone();
         StoreError::Unavailable {
             problem: problem.unwrap_or_else(|| "it failed repeatedly".to_owned()),
-            retry_after,
+            retry_after: until_probe.max(RETRY),
         }
     }
 }
@@ -262,13 +262,6 @@ impl Host {
 /// slow line with other answers. If no bytes arrive for a while, the transport gives up earlier.
 fn patience(range: &Range<u64>) -> Duration {
     WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / MIN_BYTES_PER_SECOND)
-}
-
-fn too_late() -> StoreError {
-    StoreError::Unavailable {
-        problem: "it does not answer in time".to_owned(),
-        retry_after: RETRY,
-    }
 }
 
 #[cfg(test)]

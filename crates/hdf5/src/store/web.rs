@@ -274,10 +274,7 @@ fn unavailable(error: reqwest::Error) -> StoreError {
     } else {
         error.to_string()
     };
-    StoreError::Unavailable {
-        problem,
-        retry_after: RETRY,
-    }
+    StoreError::unavailable(problem)
 }
 
 #[cfg(test)]
