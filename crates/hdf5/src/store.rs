@@ -108,9 +108,9 @@ impl Store {
         let shared = StoreContext {
             threads: Threads::new(relay.is_none()),
             metrics,
-            next: AtomicU64::new(0),
+            next_number: AtomicU64::new(0),
             metadata,
-            kept: OnceLock::new(),
+            chunk_cache: OnceLock::new(),
             unwritten: Arc::new(Semaphore::new(MAX_STORED_BYTES)),
             stored: Cache::new(MAX_STORED_BYTES, Gauge::default()),
         };
@@ -123,9 +123,9 @@ impl Store {
         }))
     }
 
-    /// Keeps stored chunks from now on, unless something else keeps them already.
-    pub fn keep_chunks_in(&self, kept: Arc<dyn ChunkCache>) {
-        self.0.shared.kept.get_or_init(|| kept);
+    /// Keeps stored chunks in a cache from now on, unless there is one already.
+    pub fn keep_chunks_in(&self, cache: Arc<dyn ChunkCache>) {
+        self.0.shared.chunk_cache.get_or_init(|| cache);
     }
 
     /// Opens the object at an address; blocks until its first bytes have arrived.

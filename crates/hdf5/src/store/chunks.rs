@@ -15,7 +15,7 @@ use voltile_base::flow::interest::Interest;
 use voltile_base::flow::stalls::waiting_for_store;
 use voltile_base::tile::TileKey;
 
-use super::context::{ChunkCache, ChunkFlight, land};
+use super::context::{ChunkFlight, land};
 use super::error::StoreError;
 use super::merge::{MergedRequest, merged};
 use super::object::Object;
@@ -141,7 +141,7 @@ async fn fetch_parts(
     object: Arc<Object>,
     MergedRequest { range, parts }: MergedRequest<ChunkFlight>,
 ) {
-    let mut parts = fetch_kept(&object, parts).await;
+    let mut parts = fetch_cached(&object, parts).await;
     if parts.is_empty() {
         return;
     }
@@ -167,7 +167,7 @@ async fn fetch_parts(
             Err(error) => Err(error.clone()),
         };
         if let Ok(bytes) = &bytes {
-            keep(&object, &part, bytes);
+            write_to_cache(&object, &part, bytes);
         }
         land(flight, bytes);
     }
@@ -205,60 +205,52 @@ fn key(object: &Object, range: &Range<u64>) -> TileKey {
     ))
 }
 
-/// Hands out the ranges that are kept on the disk, and returns the ranges that are not.
-async fn fetch_kept(
+/// Hands out the ranges that are in the cache, and returns the ranges that are not.
+async fn fetch_cached(
     object: &Arc<Object>,
     parts: Vec<(Range<u64>, ChunkFlight)>,
 ) -> Vec<(Range<u64>, ChunkFlight)> {
-    let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
+    let Some(cache) = object.shared().chunk_cache.get().map(Arc::clone) else {
         return parts;
     };
     let object = Arc::clone(object);
-    let task = tokio::task::spawn_blocking(move || read_kept(&*kept, &object, parts));
+    let task = tokio::task::spawn_blocking(move || {
+        let mut missing = Vec::new();
+        for (range, flight) in parts {
+            match cache.get(object.address().name(), &key(&object, &range)) {
+                Ok(Some(bytes)) if bytes.len() as u64 == range.end - range.start => {
+                    object.shared().metrics.block_hits.inc();
+                    land(flight, Ok(bytes));
+                    continue;
+                }
+                Ok(_) => {}
+                Err(problem) => object.shared().note_cache_problem(&problem),
+            }
+            missing.push((range, flight));
+        }
+        missing
+    });
     // If the task panics, the flights that it held have ended, and whoever waits asks again.
     task.await.unwrap_or_default()
 }
 
-/// Does the work of [`fetch_kept`]; blocks.
-fn read_kept(
-    kept: &dyn ChunkCache,
-    object: &Object,
-    parts: Vec<(Range<u64>, ChunkFlight)>,
-) -> Vec<(Range<u64>, ChunkFlight)> {
-    let mut missing = Vec::new();
-    for (range, flight) in parts {
-        let found = kept.get(object.address().name(), &key(object, &range));
-        match found {
-            Ok(Some(bytes)) if bytes.len() as u64 == range.end - range.start => {
-                object.shared().metrics.block_hits.inc();
-                land(flight, Ok(bytes));
-                continue;
-            }
-            Ok(_) => {}
-            Err(problem) => object.shared().note_unkept(&problem),
-        }
-        missing.push((range, flight));
-    }
-    missing
-}
-
-/// Keeps a range in the background, unless too many bytes wait for the disk.
-fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
+/// Writes a range to the cache in the background, unless too many bytes wait for the disk.
+fn write_to_cache(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
     let shared = object.shared();
-    let Some(kept) = shared.kept.get().map(Arc::clone) else {
+    let Some(cache) = shared.chunk_cache.get().map(Arc::clone) else {
         return;
     };
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let Ok(room) = Arc::clone(&shared.unwritten).try_acquire_many_owned(length) else {
-        return shared.note_unkept("the disk takes chunks more slowly than they arrive");
+        return shared.note_cache_problem("the disk takes chunks more slowly than they arrive");
     };
     let key = key(object, range);
     let object = Arc::clone(object);
     let bytes = bytes.clone();
     drop(tokio::task::spawn_blocking(move || {
         let _room = room;
-        if let Err(problem) = kept.put(object.address().name(), &key, &bytes) {
-            object.shared().note_unkept(&problem);
+        if let Err(problem) = cache.put(object.address().name(), &key, &bytes) {
+            object.shared().note_cache_problem(&problem);
         }
     }));
 }
@@ -273,6 +265,7 @@ mod tests {
 
     use super::*;
     use crate::store::blocks::BLOCK;
+    use crate::store::context::ChunkCache;
     use crate::store::source::ObjectSource;
     use crate::store::transport::{RangeBytes, Transport};
     use crate::store::version::Version;
@@ -315,7 +308,7 @@ mod tests {
         let shared = Arc::get_mut(&mut Arc::get_mut(&mut source).unwrap().shared).unwrap();
         shared.unwritten = Arc::new(Semaphore::new(3000));
         shared
-            .kept
+            .chunk_cache
             .get_or_init(|| Arc::new(SlowDisk(began, Mutex::new(may_end))));
         let object = Object::open(source).await.unwrap();
         let range = |number: u64| (number << 30) + BLOCK..(number << 30) + BLOCK + 1000;

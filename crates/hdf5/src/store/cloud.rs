@@ -21,7 +21,9 @@ use object_store::{
 use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
-use super::transport::{CONNECTING, MAX_AT_ONCE, RangeBytes, Transport, WAITING, received};
+use super::transport::{
+    CONNECT_TIMEOUT, MAX_REQUESTS, READ_TIMEOUT, RangeBytes, Transport, received,
+};
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
 
@@ -207,10 +209,10 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
 /// one that stays, as it was written.
 fn options(allows_http: Option<String>) -> ClientOptions {
     let options = ClientOptions::new()
-        .with_connect_timeout(CONNECTING)
-        .with_read_timeout(WAITING)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(READ_TIMEOUT)
         .with_timeout_disabled()
-        .with_pool_max_idle_per_host(MAX_AT_ONCE);
+        .with_pool_max_idle_per_host(MAX_REQUESTS);
     match allows_http {
         Some(value) => options.with_config(ClientConfigKey::AllowHttp, value),
         None => options,

@@ -36,12 +36,12 @@ pub(super) struct StoreContext {
     pub threads: Threads,
     pub metrics: StoreMetrics,
     /// The number of the next object that is opened.
-    pub next: AtomicU64,
+    pub next_number: AtomicU64,
     /// The cache directory in which metadata is kept for the next start.
     pub metadata: Option<PathBuf>,
-    /// Keeps stored chunks on a disk; unset while nothing does.
-    pub kept: OnceLock<Arc<dyn ChunkCache>>,
-    /// A permit for each byte that may still wait to be written there.
+    /// The cache of stored chunks on a disk; unset if there is none.
+    pub chunk_cache: OnceLock<Arc<dyn ChunkCache>>,
+    /// A permit for each byte that may still wait to be written to that cache.
     pub unwritten: Arc<Semaphore>,
     /// Stored chunks on their way, and the chunks that arrived last.
     pub stored: Cache<RangeKey, Bytes, StoreError>,
@@ -56,7 +56,7 @@ impl fmt::Debug for StoreContext {
 impl StoreContext {
     /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched
     /// again.
-    pub fn note_unkept(&self, problem: &str) {
+    pub fn note_cache_problem(&self, problem: &str) {
         self.metrics.block_errors.inc();
         tracing::debug!("cache.blocks: {problem}");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use voltile_base::flow::cache::Abandoned;
 
-use super::transport::RETRY;
+use super::transport::RETRY_PAUSE;
 
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -63,7 +63,7 @@ impl StoreError {
     pub(super) fn unavailable(problem: impl Into<String>) -> Self {
         StoreError::Unavailable {
             problem: problem.into(),
-            retry_after: RETRY,
+            retry_after: RETRY_PAUSE,
         }
     }
 

@@ -12,7 +12,7 @@ use voltile_base::flow::breaker::{Breaker, BreakerRule};
 use voltile_base::metrics::StoreMetrics;
 
 use super::error::StoreError;
-use super::transport::{MAX_AT_ONCE, RETRY, RangeBytes, Transport, WAITING};
+use super::transport::{MAX_REQUESTS, READ_TIMEOUT, RETRY_PAUSE, RangeBytes, Transport};
 use super::version::Version;
 
 /// The number of times a request is sent before its failure is reported.
@@ -20,10 +20,10 @@ const ATTEMPTS: u32 = 4;
 /// The pause before the second attempt. Each later pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// A request is not repeated once about this much time has passed since the first attempt.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LAST_REPEAT: Duration = Duration::from_secs(20);
 
 /// The slowest rate of an answer that is waited for, in bytes per second. At this rate,
-/// [`MAX_AT_ONCE`] answers together need a line of one megabit per second.
+/// [`MAX_REQUESTS`] answers together need a line of one megabit per second.
 const MIN_BYTES_PER_SECOND: u64 = 2 << 10;
 
 /// A request that takes this many times as long as usual is raced by a second request.
@@ -75,14 +75,14 @@ impl AnswerPace {
     fn slow_after(&self, range: &Range<u64>) -> Option<Duration> {
         let average = (*self.0.lock())?;
         let seconds = SLOWNESS * average * Self::units_of_work(range);
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAITING);
-        Some(time.clamp(SOONEST_RACE, WAITING))
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(READ_TIMEOUT);
+        Some(time.clamp(SOONEST_RACE, READ_TIMEOUT))
     }
 }
 
 impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
-        let permits = Semaphore::new(MAX_AT_ONCE);
+        let permits = Semaphore::new(MAX_REQUESTS);
         Self {
             name,
             permits,
@@ -113,7 +113,7 @@ impl Host {
         let mut attempt = 1;
         loop {
             let result = self.attempt(transport, range.clone(), expected).await;
-            let is_last = attempt == ATTEMPTS || began.elapsed() + pause > PATIENCE;
+            let is_last = attempt == ATTEMPTS || began.elapsed() + pause > LAST_REPEAT;
             match result {
                 Err((error, true)) if !is_last => {
                     self.metrics.retries.inc();
@@ -143,7 +143,7 @@ impl Host {
             return Err((self.refusal(), false));
         };
         let began = Instant::now();
-        let answer = timeout(patience(&range), self.race(transport, &range, expected)).await;
+        let answer = timeout(time_limit(&range), self.race(transport, &range, expected)).await;
         let result =
             answer.unwrap_or_else(|_| Err(StoreError::unavailable("it does not answer in time")));
         let received = match &result {
@@ -199,7 +199,7 @@ impl Host {
             return answer;
         }
         loop {
-            pause = (2 * pause).min(WAITING);
+            pause = (2 * pause).min(READ_TIMEOUT);
             let second = async {
                 if let Ok(_place) = self.permits.try_acquire() {
                     self.metrics.retries.inc();
@@ -253,15 +253,15 @@ impl Host {
         let problem = self.problem.lock().clone();
         StoreError::Unavailable {
             problem: problem.unwrap_or_else(|| "it failed repeatedly".to_owned()),
-            retry_after: until_probe.max(RETRY),
+            retry_after: until_probe.max(RETRY_PAUSE),
         }
     }
 }
 
 /// How long a request may take. An answer that keeps arriving is waited for, even if it shares a
 /// slow line with other answers. If no bytes arrive for a while, the transport gives up earlier.
-fn patience(range: &Range<u64>) -> Duration {
-    WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / MIN_BYTES_PER_SECOND)
+fn time_limit(range: &Range<u64>) -> Duration {
+    READ_TIMEOUT + Duration::from_secs(range.end.saturating_sub(range.start) / MIN_BYTES_PER_SECOND)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::transport::MAX_AT_ONCE;
+use super::transport::MAX_REQUESTS;
 
 /// A gap up to this length is read, too: that takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;
@@ -46,7 +46,7 @@ impl Requests {
         Self {
             requests,
             bytes,
-            round_trips: requests.div_ceil(MAX_AT_ONCE as u64),
+            round_trips: requests.div_ceil(MAX_REQUESTS as u64),
         }
     }
 }

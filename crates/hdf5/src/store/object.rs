@@ -33,7 +33,7 @@ impl Object {
         if let Some(folder) = &source.shared.metadata {
             sidecar::load(folder, source.address.public(), &first.version, &blocks);
         }
-        let number = source.shared.next.fetch_add(1, Ordering::Relaxed);
+        let number = source.shared.next_number.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Self {
             number,
             version: first.version,

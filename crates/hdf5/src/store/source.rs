@@ -10,7 +10,7 @@ use super::blocks::BLOCK;
 use super::context::StoreContext;
 use super::error::StoreError;
 use super::host::Host;
-use super::transport::{RETRY, RangeBytes, Transport};
+use super::transport::{RETRY_PAUSE, RangeBytes, Transport};
 use super::version::Version;
 use crate::store::address::Address;
 
@@ -48,7 +48,7 @@ impl ObjectSource {
     pub async fn first(&self, range: Range<u64>) -> Result<RangeBytes, StoreError> {
         let failed = self.status.lock().failed.clone();
         if let Some((error, at)) = failed
-            && at.elapsed() < RETRY
+            && at.elapsed() < RETRY_PAUSE
         {
             return Err(error);
         }
@@ -230,9 +230,9 @@ mod tests {
             let shared = StoreContext {
                 threads: Threads::new(false),
                 metrics: StoreMetrics::default(),
-                next: AtomicU64::new(0),
+                next_number: AtomicU64::new(0),
                 metadata: None,
-                kept: OnceLock::new(),
+                chunk_cache: OnceLock::new(),
                 unwritten: Arc::new(Semaphore::new(0)),
                 stored: Cache::new(0, Gauge::default()),
             };

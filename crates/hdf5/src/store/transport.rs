@@ -14,16 +14,16 @@ use super::version::Version;
 
 /// The maximum memory that is reserved for a body before it arrives; a longer body takes more as it
 /// arrives.
-const ROOM: u64 = 4 << 20;
+const MAX_RESERVED: u64 = 4 << 20;
 /// How long a connection may take to be made.
-pub(super) const CONNECTING: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer, or its next bytes, may take.
-pub(super) const WAITING: Duration = Duration::from_secs(15);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time after which a failed request is worth repeating, unless the store says otherwise.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of requests to one server that are in flight at once: enough for all chunks
 /// of a tile.
-pub(super) const MAX_AT_ONCE: usize = 64;
+pub(super) const MAX_REQUESTS: usize = 64;
 
 /// No object is larger: positions in it are computed without regard to overflow.
 const MAX_BYTES: u64 = 1 << 60;
@@ -81,7 +81,7 @@ pub(super) async fn received_bytes(
     body: impl Stream<Item = Result<Bytes, StoreError>>,
     wanted: u64,
 ) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
+    let mut bytes = BytesMut::with_capacity(wanted.min(MAX_RESERVED) as usize);
     let mut body = pin!(body);
     while let Some(more) = body.try_next().await? {
         bytes.extend_from_slice(&more);

@@ -23,7 +23,9 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode};
 use url::Url;
 
 use super::error::StoreError;
-use super::transport::{CONNECTING, RETRY, RangeBytes, Transport, WAITING, received};
+use super::transport::{
+    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeBytes, Transport, received,
+};
 use super::version::Version;
 use crate::store::address::Address;
 use reach::{OnlyPublic, PrivateName, Reach};
@@ -69,8 +71,8 @@ impl WebClients {
 
     fn builder() -> ClientBuilder {
         Client::builder()
-            .connect_timeout(CONNECTING)
-            .read_timeout(WAITING)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
             .redirect(Policy::none())
             .user_agent(USER_AGENT)
             .referer(false)
@@ -256,7 +258,7 @@ fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
 fn retry_after(headers: &HeaderMap) -> Duration {
     let given = header(headers, RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
     given
-        .map_or(RETRY, Duration::from_secs)
+        .map_or(RETRY_PAUSE, Duration::from_secs)
         .min(Duration::from_secs(60))
 }
 
