@@ -69,7 +69,7 @@ pub use relay::{Relay, RelayAnswer, RelayRequest};
 pub use version::Version;
 
 /// The maximum number of bytes of stored chunks that are kept in memory after they have arrived:
-/// enough for a dozen tiles. As many more may wait to be written to a disk.
+/// enough for a dozen tiles. The same number of bytes may wait to be written to a disk.
 const MAX_STORED_BYTES: usize = 128 << 20;
 
 /// All objects that this process reads, and what they share. Clones are handles to the same store.

@@ -109,7 +109,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     is_passed.then_some((volume.as_ref(), place))
 }
 
-/// Whether a box may hold voxels that were written, beside the fill value.
+/// Whether any voxel of a box may have been written. Voxels that were not have the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
     if !plan.is_there {
         return Ok(true);

@@ -200,8 +200,8 @@ impl Address {
     }
 }
 
-/// The address of what is at a path below a public folder, whose address ends with a slash; `None`
-/// if the path is no text.
+/// The address of the file at a path below a public folder, whose address ends with a slash; `None`
+/// if the path is not UTF-8.
 pub fn published(folder: &str, path: &Path) -> Option<String> {
     let path = path.to_str()?;
     // Keys in buckets are written as they are.

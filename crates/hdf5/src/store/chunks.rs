@@ -39,7 +39,7 @@ impl Gathering {
         self.0.extend(other.0);
     }
 
-    /// Whether all ranges have arrived before.
+    /// Whether there is nothing to wait for: all ranges had arrived already.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

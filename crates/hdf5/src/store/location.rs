@@ -38,7 +38,7 @@ impl Location {
     }
 
     /// The path, or the address by which other programs read the object: without query and
-    /// password, and in a bucket with the key as it is there. `None` for a path that is no text.
+    /// password, and with nothing encoded if it is in a bucket. `None` if the path is not UTF-8.
     pub fn plain(&self) -> Option<String> {
         match self {
             Location::Path(path) => path.to_str().map(str::to_owned),

@@ -119,8 +119,8 @@ impl Object {
         Ok(into.into())
     }
 
-    /// The metadata in a range, which lies in the object: fetched without what is near to it,
-    /// because whoever asks has already chosen blocks.
+    /// The metadata in a range, which lies in the object. The bytes around it are not fetched,
+    /// because the child process that asks has chosen its own blocks.
     pub(super) async fn exactly(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         if range.is_empty() {
             return Ok(Bytes::new());

@@ -42,7 +42,7 @@ fn path(cache: &Path, address: &str) -> PathBuf {
     cache.join(FOLDER).join(name.as_str())
 }
 
-/// Adds the pages and notes that were kept of this version of an object.
+/// Adds the saved pages and notes of this version of an object.
 pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &MetadataBlocks) {
     let path = path(cache, address);
     let kept = match read(&path) {

@@ -28,7 +28,8 @@ pub(super) const MAX_REQUESTS: usize = 64;
 /// No object is larger: positions in it are computed without regard to overflow.
 const MAX_BYTES: u64 = 1 << 60;
 
-/// The answer to a request for a range: bytes from its start on, all up to its end or the object's.
+/// The answer to a request for a range: all bytes from its start to its end, or to the end of the
+/// object.
 #[derive(Debug, Clone)]
 pub struct RangeBytes {
     /// The object's state when it was read.

@@ -50,8 +50,9 @@ pub(super) struct WebClients {
     /// To servers at public addresses; it cannot find any other server.
     public: Client,
     reach: Reach,
-    /// The time of the last modification of objects whose servers tell nothing of it: the same for
-    /// as long as this process runs. Nothing that another process has kept is of this version.
+    /// Stands for the time of the last modification of objects whose servers state none. It stays
+    /// the same while this process runs. Other processes have another one, so nothing that they
+    /// saved is used.
     unknown: String,
 }
 

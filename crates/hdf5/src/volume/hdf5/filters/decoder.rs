@@ -70,8 +70,8 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
         self.decode(&bytes, limit).map(Cow::Owned)
     }
 
-    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size`
-    /// bytes: the limit for decoding the next filter.
+    /// The maximum number of bytes that the filter stores, given `before` bytes of a chunk of
+    /// `size` bytes. The filter after it, which is decoded earlier, must not decode to more.
     fn bound(&self, _before: usize, size: usize) -> usize {
         max_compressed(size)
     }
