@@ -12,7 +12,7 @@ use voltile_hdf5::store::{ChunkCache, Store};
 
 use super::failure::Failure;
 use crate::config::Settings;
-use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, TierKind, Tiers};
+use crate::tier::{Backend, Directory, Redis, Tier, TierError, TierKind, Tiers};
 
 /// Opens the tiers that are configured. A server runs without a directory that cannot be used now.
 pub(super) fn open(
@@ -87,11 +87,12 @@ pub(super) fn shared_tiers(
         tiers.push(Tier::start(TierKind::Redis, redis, metrics.redis.clone())?);
     }
     if let Some(address) = &cache.store {
-        let objects = Objects::open(store, address, &metrics.tile_store)
+        let folder = store
+            .folder(address, metrics.tile_store.open.clone())
             .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
         tiers.push(Tier::start(
             TierKind::Objects,
-            objects,
+            folder,
             metrics.tile_store.clone(),
         )?);
     }

@@ -64,10 +64,9 @@ fn subjects(place: &Path) -> [Subject; 3] {
     };
     let (folder, bucket) = Store::folder_in_memory();
     let object = format!("tiles/{}/a/{}.png", entry::FORMAT, tile(DAMAGED).key);
-    let is_resting = metrics.tile_store.open.clone();
     let objects = Subject {
         kind: TierKind::Objects,
-        backend: Box::new(Objects { folder, is_resting }),
+        backend: Box::new(folder),
         replace: Box::new(move |bytes| {
             let path = object.as_str().into();
             let put = bucket.put(&path, PutPayload::from(bytes));

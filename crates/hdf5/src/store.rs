@@ -159,17 +159,16 @@ impl Store {
         Ok(bytes)
     }
 
-    /// The folder at an address, which must not be on a web server. Nothing is asked yet.
+    /// The folder at an address, which must not be on a web server. Makes no request: a store that
+    /// is down now is used once it is up. `is_resting` is 1 while the folder is not read because
+    /// requests keep failing.
     ///
     /// # Errors
     ///
     /// The settings for the store in the environment are wrong.
-    pub fn folder(&self, address: &Address) -> Result<Folder, StoreError> {
-        Folder::new(
-            address,
-            Arc::clone(&self.0.shared),
-            self.0.connections.bucket(address)?,
-        )
+    pub fn folder(&self, address: &Address, is_resting: Gauge) -> Result<Folder, StoreError> {
+        let bucket = self.0.connections.bucket(address)?;
+        Folder::new(address, Arc::clone(&self.0.shared), bucket, is_resting)
     }
 
     /// The servers that do not answer, with what happened last, and the open objects that they
@@ -309,6 +308,7 @@ impl Store {
         let bucket = Arc::new(bucket.unwrap());
         let shared = Arc::clone(&Self::new(None, StoreMetrics::default(), None).0.shared);
         let client = bucket.client();
-        (Folder::new(&address, shared, bucket).unwrap(), client)
+        let folder = Folder::new(&address, shared, bucket, Gauge::default());
+        (folder.unwrap(), client)
     }
 }

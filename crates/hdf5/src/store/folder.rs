@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt, PutPayload};
+use prometheus_client::metrics::gauge::Gauge;
 use voltile_base::flow::breaker::{Breaker, BreakerRule};
 
 use super::bucket::Bucket;
@@ -42,6 +43,8 @@ pub struct Folder {
     prefix: Path,
     reads: OperationGate,
     writes: OperationGate,
+    /// 1 while the circuit breaker of reads is open.
+    is_resting: Gauge,
 }
 
 /// Decides whether a kind of operation is tried.
@@ -71,6 +74,7 @@ impl Folder {
         address: &Address,
         shared: Arc<StoreContext>,
         bucket: Arc<Bucket>,
+        is_resting: Gauge,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             public: address.public().to_owned(),
@@ -86,6 +90,7 @@ impl Folder {
                 done: "written to",
                 breaker: Breaker::new(RULE),
             },
+            is_resting,
         })
     }
 
@@ -94,18 +99,13 @@ impl Folder {
         &self.public
     }
 
-    /// Whether the circuit breaker of reads is open.
-    pub fn is_resting(&self) -> bool {
-        self.reads.breaker.is_open()
-    }
-
     /// Whether a write would be tried now.
-    pub fn takes_writes(&self) -> bool {
+    pub fn is_writable(&self) -> bool {
         self.writes.breaker.permits()
     }
 
     /// Why objects cannot be read, or cannot be written, at present.
-    pub fn problem(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         let problem = if self.reads.breaker.is_open() {
             "cannot be read: requests keep failing"
         } else if self.writes.breaker.is_open() {
@@ -118,7 +118,7 @@ impl Folder {
 
     /// The bytes of an object, cut off soon after `most`; `None` if it does not exist.
     /// Blocks.
-    pub fn get(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
+    pub fn read(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
@@ -132,7 +132,7 @@ impl Folder {
     }
 
     /// Whether there is an object. Blocks.
-    pub fn has(&self, name: &str) -> Result<bool, FolderError> {
+    pub fn contains(&self, name: &str) -> Result<bool, FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
@@ -140,7 +140,7 @@ impl Folder {
     }
 
     /// Writes an object, replacing an existing one. Blocks.
-    pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), FolderError> {
+    pub fn write(&self, name: &str, bytes: Bytes) -> Result<(), FolderError> {
         let bucket = self.bucket.client();
         let path = self.path(name);
         let put = async move {
@@ -199,6 +199,7 @@ impl Folder {
                 (Err(FolderError::Failed(error)), permit.failed())
             }
         };
+        self.is_resting.set(i64::from(self.reads.breaker.is_open()));
         match &found {
             Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
