@@ -40,14 +40,8 @@ impl FilterError {
     }
 }
 
-impl From<&'static str> for FilterError {
-    fn from(problem: &'static str) -> Self {
-        Self::new(FilterErrorKind::Malformed, problem)
-    }
-}
-
-impl From<String> for FilterError {
-    fn from(problem: String) -> Self {
+impl<T: Into<Cow<'static, str>>> From<T> for FilterError {
+    fn from(problem: T) -> Self {
         Self::new(FilterErrorKind::Malformed, problem)
     }
 }
