@@ -66,10 +66,7 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
         });
         return values.collect();
     }
-    let is_signed = matches!(
-        from,
-        VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64
-    );
+    let is_signed = from.unsigned().is_some();
     let mut all = Vec::with_capacity(voxels.len() / narrow * wide);
     for value in voxels.chunks_exact(narrow) {
         let fill = if is_signed && value[narrow - 1] >= 0x80 {
