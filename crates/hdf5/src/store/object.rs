@@ -54,8 +54,8 @@ impl Object {
     /// Whether the object still has this version, as far as is known. Never waits: if that was last
     /// checked a while ago, it is checked in the background.
     pub fn is_current(&self) -> bool {
-        let (is_current, is_fresh) = self.source.is_of(&self.version);
-        if !is_fresh {
+        let is_current = self.source.had(&self.version);
+        if self.source.needs_check() {
             self.source.check();
         }
         is_current
@@ -63,7 +63,7 @@ impl Object {
 
     /// Whether the object was seen lately, and had this version then.
     pub(super) fn is_fresh(&self) -> bool {
-        self.source.is_of(&self.version) == (true, true)
+        self.source.had(&self.version) && !self.source.needs_check()
     }
 
     /// The version of all its bytes.

@@ -109,13 +109,15 @@ impl ObjectSource {
         }
     }
 
-    /// Whether the object had this version when it was last seen; and whether that is fresh, so
-    /// that no check is needed. An object that has lost its version needs none either.
-    pub fn is_of(&self, version: &Version) -> (bool, bool) {
-        match &self.status.lock().seen {
-            Some((seen, at)) => (seen.is_of(version), at.elapsed() < FRESH),
-            None => (false, true),
-        }
+    /// Whether the object had this version when it was last seen.
+    pub fn had(&self, version: &Version) -> bool {
+        matches!(&self.status.lock().seen, Some((seen, _)) if seen.is_of(version))
+    }
+
+    /// Whether the object was last seen a while ago. False if it has lost its version: then there
+    /// is nothing to check.
+    pub fn needs_check(&self) -> bool {
+        matches!(&self.status.lock().seen, Some((_, at)) if at.elapsed() >= FRESH)
     }
 
     /// Records an error of the store. Other errors are facts about the object.
