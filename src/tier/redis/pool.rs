@@ -86,10 +86,8 @@ impl Pool {
         if !self.breaker.is_open() {
             return None;
         }
-        match &self.state.lock().problem {
-            Some(problem) => Some(problem.clone()),
-            None => Some(format!("{} has not answered yet", self.server)),
-        }
+        let problem = self.state.lock().problem.clone();
+        Some(problem.unwrap_or_else(|| format!("{} has not answered yet", self.server)))
     }
 
     /// Runs a command and waits for its result for at most `within`; fails at once while the
