@@ -9,6 +9,8 @@
 
 mod block;
 
+use std::ops::Range;
+
 use bytemuck::{bytes_of, cast_slice_mut, pod_read_unaligned};
 use voltile_base::geometry::Xyz;
 
@@ -107,11 +109,11 @@ fn read<L: Label>(
 }
 
 /// The ranges of tables written before, by a hash of their labels.
-struct RecentTables(Vec<(usize, usize)>);
+struct RecentTables(Vec<Range<usize>>);
 
 impl RecentTables {
     fn new() -> Self {
-        Self(vec![(0, 0); TABLES])
+        Self(vec![0..0; TABLES])
     }
 
     /// The offset of a table equal to this one, which is appended unless a recent one is equal.
@@ -124,12 +126,12 @@ impl RecentTables {
         table
             .iter()
             .for_each(|label| file.extend_from_slice(bytes_of(&label.to_le())));
-        if file[recent.0..recent.1] == file[start..] {
+        if file[recent.clone()] == file[start..] {
             file.truncate(start);
         } else {
-            *recent = (start, file.len());
+            *recent = start..file.len();
         }
-        offset_of(recent.0)
+        offset_of(recent.start)
     }
 }
 
