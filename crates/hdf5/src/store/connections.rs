@@ -55,7 +55,10 @@ impl StoreClients {
     fn web(&self) -> Result<Arc<WebClients>, StoreError> {
         let clients = self.web.get_or_init(|| {
             install_cryptography();
-            WebClients::new().map(Arc::new)
+            let clients = WebClients::new().map_err(|error| StoreError::Settings {
+                problem: error.to_string(),
+            });
+            clients.map(Arc::new)
         });
         clients.clone()
     }

@@ -57,15 +57,11 @@ pub(super) struct WebClients {
 }
 
 impl WebClients {
-    pub fn new() -> Result<Self, StoreError> {
-        let public = Self::builder().dns_resolver(OnlyPublic).build();
-        let public = public.map_err(|error| no_client(&error))?;
-        let any = Self::builder().build().map_err(|error| no_client(&error))?;
-        let reach = Reach::of_environment();
+    pub fn new() -> reqwest::Result<Self> {
         Ok(Self {
-            any,
-            public,
-            reach,
+            any: Self::builder().build()?,
+            public: Self::builder().dns_resolver(OnlyPublic).build()?,
+            reach: Reach::of_environment(),
             unknown: format!("unknown {:016x}", fastrand::u64(..)),
         })
     }
@@ -211,12 +207,6 @@ fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static
         return Err(reach::TO_PRIVATE);
     }
     Ok(to)
-}
-
-fn no_client(error: &reqwest::Error) -> StoreError {
-    StoreError::Settings {
-        problem: error.to_string(),
-    }
 }
 
 fn not_followed(problem: &str) -> StoreError {
