@@ -13,7 +13,6 @@ mod header;
 use super::cursor::ByteCursor;
 use super::{FilterError, bitshuffle, ensure_fits, shuffle, zstd};
 
-use self::codec::Codec;
 pub(super) use self::frame::Frame;
 use self::header::{BloscChunk, BloscFilter, ChunkContent};
 
@@ -47,11 +46,8 @@ struct BlockBuffers(Vec<u8>, Vec<u8>);
 
 impl BloscChunk<'_> {
     fn blocks(&self) -> usize {
-        if self.size == 0 {
-            0
-        } else {
-            self.size.div_ceil(self.block)
-        }
+        // Without any bytes, the size of a block may be 0.
+        self.size.div_ceil(self.block.max(1))
     }
 
     /// Decodes a block into `target`, which has the block's size. `first` is the decoded block 0;
@@ -150,8 +146,8 @@ impl BloscChunk<'_> {
             return Ok(());
         }
         match self.dictionary {
-            None => self.codec.decode(stored, target),
-            Some(dictionary) if self.codec == Codec::Zstd => {
+            None => codec::decode(self.codec, stored, target),
+            Some(dictionary) if self.codec == codec::ZSTD => {
                 zstd::block_with(dictionary, stored, target)
             }
             Some(_) => Err(FilterError::unsupported("blosc2 with a dictionary for lz4")),

@@ -2,7 +2,6 @@
 
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;
-use super::codec::Codec;
 
 /// The latest known version of the format; from version 3 on, chunks are of blosc2.
 const LATEST: u8 = 6;
@@ -31,7 +30,8 @@ pub(super) struct BloscChunk<'a> {
     pub content: ChunkContent<'a>,
     /// Whether it is a blosc2 chunk.
     pub is_second: bool,
-    pub codec: Codec,
+    /// The number of the codec of its streams.
+    pub codec: u8,
     /// Filters in the order in which they were applied.
     pub filters: Vec<BloscFilter>,
     /// The dictionary that its streams were compressed with.
@@ -101,7 +101,6 @@ impl<'a> BloscChunk<'a> {
             return Err("its elements or blocks are empty".into());
         }
         let block = if is_second { block.min(size) } else { block };
-        let codec = Codec::new(codec);
         let split = flags & ONE_STREAM == 0
             && (is_second || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
@@ -137,7 +136,7 @@ impl<'a> BloscChunk<'a> {
             body: &[],
             content: ChunkContent::Repeated(known_value(value, element)?),
             is_second: true,
-            codec: Codec::new(0),
+            codec: 0,
             filters: Vec::new(),
             dictionary: None,
             split: false,
