@@ -59,7 +59,7 @@ pub fn encode(
     encode_sized(pixels, kind, (TILE, TILE), profile, buffers)
 }
 
-/// Encodes pixels as [`encode`] does, but rows of any width, and any number of them.
+/// Encodes a picture of any width and height, in rows of pixels without gaps.
 pub(super) fn encode_sized(
     pixels: &[u8],
     kind: PixelKind,
@@ -90,8 +90,8 @@ pub(super) fn encode_sized(
     Ok(png_file(kind, size, quick.len(), |room| quick.write(room)))
 }
 
-/// The smaller one of the zlib streams that libdeflate makes of the pixels in two ways of
-/// filtering.
+/// Filters the pixels in two ways, compresses both with libdeflate, and returns the smaller zlib
+/// stream.
 fn small_stream(pixels: &[u8], row: usize, pixel: usize) -> Result<Vec<u8>, String> {
     let mut filtered = Vec::new();
     Filter::None.apply(pixels, row, pixel, &mut filtered);

@@ -31,11 +31,11 @@ impl Szip {
         let &[options, block, bits, line] = values else {
             return None;
         };
-        let sane = matches!(block, 2..=64)
+        let is_valid = matches!(block, 2..=64)
             && block.is_multiple_of(2)
             && matches!(bits, 1..=24 | 32 | 64)
             && matches!(line, 1..=0x1_0000);
-        sane.then_some(Self {
+        is_valid.then_some(Self {
             bits,
             line: line as usize,
             block: block as usize,

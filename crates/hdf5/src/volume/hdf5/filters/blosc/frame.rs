@@ -13,7 +13,7 @@ use super::header::BloscChunk;
 
 const MAGIC: &[u8] = b"b2frame\0";
 /// Offsets of fields in the frame's header.
-mod place {
+mod offset {
     pub const MAGIC: usize = 2;
     pub const HEADER_LENGTH: usize = 11;
     pub const FRAME_TYPE: usize = 26;
@@ -31,21 +31,21 @@ pub(in super::super) struct Frame;
 
 impl Decoder for Frame {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
-        if cursor(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
+        if cursor(bytes, offset::MAGIC)?.take(MAGIC.len())? != MAGIC {
             return Err("it is not a blosc2 frame".into());
         }
-        if cursor(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
+        if cursor(bytes, offset::FRAME_TYPE)?.byte()? & 15 != 0 {
             return Err("its frame is not contiguous".into());
         }
-        let header_length = cursor(bytes, place::HEADER_LENGTH)?.size_be()?;
+        let header_length = cursor(bytes, offset::HEADER_LENGTH)?.size_be()?;
         let header = bytes
             .get(..header_length)
             .ok_or("its header ends too early")?;
-        let element = cursor(header, place::ELEMENT)?.size_be()?;
+        let element = cursor(header, offset::ELEMENT)?.size_be()?;
         let grid = BlockGrid::find(header, element)?;
         let size = match &grid {
             Some(grid) => product(grid.shape.iter().copied().chain([element])),
-            None => Some(cursor(header, place::SIZE)?.long_size_be()?),
+            None => Some(cursor(header, offset::SIZE)?.long_size_be()?),
         };
         let size = size
             .filter(|size| *size <= limit)
@@ -82,7 +82,7 @@ fn decode_in_order(
     element: usize,
     size: usize,
 ) -> Result<Vec<u8>, FilterError> {
-    let chunk_bytes = cursor(bytes, place::CHUNK)?
+    let chunk_bytes = cursor(bytes, offset::CHUNK)?
         .size_be()?
         .clamp(1, size.max(1));
     let chunks = FrameChunks::find(bytes, header_length, size.div_ceil(chunk_bytes))?;
@@ -113,7 +113,7 @@ impl<'a> FrameChunks<'a> {
     /// Reads the index of a frame of `count` chunks.
     fn find(bytes: &'a [u8], header_length: usize, count: usize) -> Result<Self, FilterError> {
         let body = cursor(bytes, header_length)?.0;
-        let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
+        let stored = cursor(bytes, offset::STORED_SIZE)?.long_size_be()?;
         let mut offsets = vec![0; count.saturating_mul(8)];
         let index = BloscChunk::parse(cursor(body, stored)?.0)?;
         super::decode_into(&index, &mut offsets)?;
@@ -150,7 +150,7 @@ impl BlockGrid {
     /// From the frame's list of metalayers; `None` if none describes blocks.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, FilterError> {
         let Some(list) = header
-            .get(place::METALAYERS..)
+            .get(offset::METALAYERS..)
             .filter(|list| !list.is_empty())
         else {
             return Ok(None);
