@@ -5,9 +5,9 @@
 //! files (the disk cache), and [`Redis`] and a [folder](voltile_hdf5::store::Folder) of object
 //! storage, which replicas share. [`Tiers`] is the ordered list of backends that the service uses.
 //! It adds write queues, metrics and a log, so that a failing backend costs extra renders but never
-//! fails a request. All calls block: they are made on threads for blocking work, idle render threads
-//! and dedicated writer threads, never on an async thread. The key alone determines the pixels; the
-//! token is stored so that users can list, copy and clear the tiles of one dataset.
+//! fails a request. All calls block: they are made on threads for blocking work, idle render
+//! threads and dedicated writer threads, never on an async thread. The key alone determines the
+//! pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
 //!
 //! # Other writers
 //!

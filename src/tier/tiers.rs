@@ -76,8 +76,8 @@ impl Tiers {
         outcome
     }
 
-    /// Whether every tier that is meant to last has a tile; false if no tier is. Its checksum is not
-    /// verified.
+    /// Whether every tier that is meant to last has a tile; false if there is no such tier. The
+    /// tile's checksum is not verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
         for tier in self.0.iter().filter(|tier| is_lasting(tier)) {
             if !tier.0.has(token, key)? {

@@ -177,8 +177,8 @@ impl Host {
     }
 
     /// Sends a request. If the answer takes much longer than earlier answers did, a second request
-    /// races the first, and the first answer wins. A second request that is slow as well is replaced
-    /// by a new one, because the server may have become fast again.
+    /// races the first, and the first answer wins. A second request that is slow as well is
+    /// replaced by a new one, because the server may have become fast again.
     async fn race(
         &self,
         transport: &dyn Transport,

@@ -286,7 +286,7 @@ fn header(lengths: &[u8]) -> Vec<Bits> {
         .map_or(4, |last| last + 1)
         .max(4);
     let mut header = vec![
-        // Deflate with a window of 32 KiB; the second byte makes the 16-bit header a multiple of 31.
+        // Deflate with a window of 32 KiB. The second byte makes the header a multiple of 31.
         Bits::new(0x78, 8),
         Bits::new(0x01, 8),
         // The last block, with dynamic codes.
@@ -323,8 +323,8 @@ impl LengthWord {
     }
 }
 
-/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0. The lengths 5 5 5 5
-/// are the words 5 and 16, whose extra bits say three repetitions.
+/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0. The lengths
+/// 5 5 5 5 are the words 5 and 16, whose extra bits say three repetitions.
 fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {

@@ -315,8 +315,8 @@ impl Pipeline {
         matches!(self.0.as_slice(), [stage] if stage.id == DEFLATE)
     }
 
-    /// Whether the stored bytes of a chunk with this mask go to libdeflate, which may read them from
-    /// a mapped file ([`super::mapping::Mapping::lend`]).
+    /// Whether the stored bytes of a chunk with this mask go to libdeflate, which may read them
+    /// from a mapped file ([`super::mapping::Mapping::lend`]).
     pub(super) fn begins_with_deflate(&self, mask: u32) -> bool {
         let first_decoder = self.applied(mask).last();
         first_decoder.is_some_and(|stage| stage.id == DEFLATE)
