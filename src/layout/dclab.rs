@@ -35,11 +35,6 @@ impl Layout for Dclab {
         let spacings = [None, pixel.clone(), pixel];
         let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         let is_image = about.path == IMAGE;
-        let marks = if about.path == MASK {
-            Marks::labels("it is the mask of dclab")
-        } else {
-            Marks::default()
-        };
         Some(Marks {
             because: is_image
                 .then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
@@ -47,7 +42,7 @@ impl Layout for Dclab {
             axes: Some(axes),
             voxel,
             notices: other_length(about).into_iter().collect(),
-            ..marks
+            ..Marks::labels_if(about.path == MASK, "it is the mask of dclab")
         })
     }
 }

@@ -66,11 +66,8 @@ pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
         return None;
     }
     let is_feature = about.last() == "FeatureIds" && about.is_integer();
-    let marks = if is_feature {
-        Marks::labels("it is called FeatureIds, the grains of DREAM.3D")
-    } else {
-        Marks::default()
-    };
+    let reason = "it is called FeatureIds, the grains of DREAM.3D";
+    let labels = Marks::labels_if(is_feature, reason);
     let is_colour = shape.len() == 4 && about.is_colour();
     Some(Marks {
         because: Some(format!(
@@ -78,9 +75,9 @@ pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
             about.path
         )),
         axes: axes.ok(),
-        kind: marks.kind.or(is_colour.then_some(Kind::Rgb)),
+        kind: labels.kind.or(is_colour.then_some(Kind::Rgb)),
         voxel: VoxelSize::xyz(&geometry.spacing, geometry.unit.as_deref()),
         origin: position(&geometry.origin),
-        ..marks
+        ..labels
     })
 }

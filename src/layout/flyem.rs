@@ -47,14 +47,10 @@ fn stack(about: &About<'_>) -> Marks {
     let table = about.file.dataset(TRANSFORMS).ok();
     let table = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
     let Some(table) = table else {
-        let marks = if holds_ids(about.dataset.stored.voxel) {
-            Marks::labels("/stack has ids of 32 or 64 bits")
-        } else {
-            Marks::default()
-        };
+        let are_ids = holds_ids(about.dataset.stored.voxel);
         return Marks {
             because: Some("it has /stack".to_owned()),
-            ..marks
+            ..Marks::labels_if(are_ids, "/stack has ids of 32 or 64 bits")
         };
     };
     let because = "it has /stack and /transforms".to_owned();

@@ -68,6 +68,15 @@ impl Marks {
         }
     }
 
+    /// The same if they `are_labels`, else no marks.
+    pub fn labels_if(are_labels: bool, reason: &str) -> Self {
+        if are_labels {
+            Self::labels(reason)
+        } else {
+            Self::default()
+        }
+    }
+
     /// Marks that only say that a dataset is of a layout.
     pub fn because(reason: String) -> Self {
         Self {

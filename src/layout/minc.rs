@@ -39,16 +39,9 @@ impl Layout for Minc {
             .and_then(|order| axes(&order));
         let axes = order.or_else(|| usual_axes(about.rank()))?;
         let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
-        let marks = if is_labels(about) {
-            Marks::labels("its class is label__")
-        } else {
-            Marks::default()
-        };
-        let mut marks = Marks {
-            because: Some(format!("it has {IMAGE}")),
-            kind: marks.kind.or(is_coloured.then_some(Kind::Rgb)),
-            ..marks
-        };
+        let mut marks = Marks::labels_if(is_labels(about), "its class is label__");
+        marks.because = Some(format!("it has {IMAGE}"));
+        marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
         if let Some(frame) = SpatialFrame::read(about.file) {
             marks.voxel = VoxelSize::new(frame.steps.map(f64::abs), frame.unit.as_deref());
             marks.origin = frame.origin();

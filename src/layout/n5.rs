@@ -33,17 +33,12 @@ impl Layout for N5 {
             None
         };
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
-        let labels = if is_labels {
-            Marks::labels("painteraData is of the type label")
-        } else {
-            Marks::default()
-        };
         Some(Marks {
             because,
             factor,
             voxel,
             axes: stated_axes(own).or_else(|| stated_axes(group?)),
-            ..labels
+            ..Marks::labels_if(is_labels, "painteraData is of the type label")
         })
     }
 }

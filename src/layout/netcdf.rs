@@ -44,11 +44,6 @@ impl Layout for Netcdf {
                 .is_some_and(|root| root.has("_NCProperties"));
         let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
         let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
-        let flags = if is_flags {
-            Marks::labels("it has flag_values and flag_meanings")
-        } else {
-            Marks::default()
-        };
         let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
         let reinterpret_as = about
             .dataset
@@ -65,7 +60,7 @@ impl Layout for Netcdf {
                 .map(|number| as_type(number, reinterpret_as))
                 .collect(),
             notices: packing(own).into_iter().map(Notice::warning).collect(),
-            ..flags
+            ..Marks::labels_if(is_flags, "it has flag_values and flag_meanings")
         })
     }
 }
