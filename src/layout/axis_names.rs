@@ -77,8 +77,11 @@ fn letter(word: &str) -> Option<AxisName> {
 /// positions along the unknown axis, (?, z, y, x) is czyx. If two of several axes are unknown and
 /// neither x nor y is known, they are y and x: rows and columns have many names, as in (scan line,
 /// pixel, band), which is yxc.
-pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
-    let mut names = names.to_vec();
+pub(super) fn completed(
+    names: impl IntoIterator<Item = Option<AxisName>>,
+    shape: &[u64],
+) -> Option<Axes> {
+    let mut names: Vec<_> = names.into_iter().collect();
     let unknown: Vec<usize> = (0..names.len())
         .filter(|place| names[*place].is_none())
         .collect();
@@ -162,7 +165,7 @@ mod tests {
     fn one_unknown_axis_is_the_next_that_is_free() {
         use AxisName::{X, Y, Z};
         let axes = |names: &[Option<AxisName>], shape: &[u64]| {
-            completed(names, shape).map(|axes| axes.to_string())
+            completed(names.iter().copied(), shape).map(|axes| axes.to_string())
         };
         assert_eq!(
             axes(&[Some(X), Some(Y), None], &[9, 9, 9]).as_deref(),
@@ -185,7 +188,7 @@ mod tests {
     fn two_unknown_axes_are_rows_and_columns_if_no_others_are() {
         use AxisName::{C, T, X, Z};
         let axes = |names: &[Option<AxisName>]| {
-            completed(names, &[9, 9, 9, 9]).map(|axes| axes.to_string())
+            completed(names.iter().copied(), &[9, 9, 9, 9]).map(|axes| axes.to_string())
         };
         assert_eq!(axes(&[None, None, Some(C)]).as_deref(), Some("yxc"));
         assert_eq!(

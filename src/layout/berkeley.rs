@@ -8,25 +8,16 @@
 //! output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken
 //! for z.
 
-use voltile_base::axes::AxisName;
-
 use voltile_hdf5::volume::hdf5::OpenFile;
 
 use super::Layout;
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::{Spacing, StoredAxis};
 use super::{last_of, usual_axes};
 
 pub(super) struct Berkeley;
-
-/// An axis as its vector describes it.
-struct AxisVector {
-    axis: Option<AxisName>,
-    is_spectral: bool,
-    spacing: Option<Spacing>,
-}
 
 impl Layout for Berkeley {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
@@ -38,41 +29,34 @@ impl Layout for Berkeley {
         let first = ["dim0", "dim1"]
             .iter()
             .position(|name| beside.iter().any(|beside| beside == name))?;
-        let vectors: Vec<AxisVector> = (0..about.rank())
-            .map(|place| vector(about, place, &format!("{group}/dim{}", first + place)))
+        let stored: Vec<StoredAxis> = (0..about.rank())
+            .map(|place| axis(about, place, &format!("{group}/dim{}", first + place)))
             .collect();
-        let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
-        let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
-        let is_spectrum = vectors.iter().any(|vector| vector.is_spectral);
-        let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
-        let Calibration { voxel, origin } =
-            Calibration::new(&axes, &about.dataset.shape, &spacings);
+        let shape = &about.dataset.shape;
+        let axes = completed(stored.iter().map(|axis| axis.name), shape)
+            .or_else(|| usual_axes(about.rank()))?;
         Some(Marks {
-            named_by: Some(group.to_owned()),
-            axes: Some(axes),
-            is_spectrum,
-            voxel,
-            origin,
-            ..Marks::because(format!(
+            because: Some(format!(
                 "{} has emd_group_type, and dim{first} next to its data",
                 last_of(group)
-            ))
+            )),
+            named_by: Some(group.to_owned()),
+            ..Marks::from_stored(axes, shape, stored)
         })
     }
 }
 
-/// The vector at `path` of the axis at `place`.
-fn vector(about: &About<'_>, place: usize, path: &str) -> AxisVector {
+/// The axis at `place`, which the vector at `path` describes.
+fn axis(about: &About<'_>, place: usize, path: &str) -> StoredAxis {
     let attributes = about.file.attributes(path);
     let text = |name| attributes.as_ref()?.text(name);
-    let axis = text("name").and_then(|name| axis_named(&name));
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
     let is_spectral = ["name", "units"]
         .into_iter()
         .filter_map(text)
         .any(|text| is_spectral(&text));
-    AxisVector {
-        axis,
+    StoredAxis {
+        name: text("name").and_then(|name| axis_named(&name)),
         is_spectral,
         spacing: text("units").and_then(|units| spacing(about.file, path, &units, extent)),
     }

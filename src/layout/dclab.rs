@@ -10,7 +10,7 @@ use voltile_base::notice::Notice;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 use super::{Layout, Rank};
 
 const IMAGE: &str = "/events/image";
@@ -33,16 +33,15 @@ impl Layout for Dclab {
         let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
         let pixel = Some(Spacing::new(edge, None, Some("µm")));
         let spacings = [None, pixel.clone(), pixel];
-        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
+        let in_space = Marks::from_spacings(axes, &about.dataset.shape, &spacings);
         let is_image = about.path == IMAGE;
+        let labels = Marks::labels_if(about.path == MASK, "it is the mask of dclab");
         Some(Marks {
             because: is_image
                 .then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
             rank: is_image.then_some(Rank::Declared),
-            axes: Some(axes),
-            voxel,
             notices: other_length(about).into_iter().collect(),
-            ..Marks::labels_if(about.path == MASK, "it is the mask of dclab")
+            ..labels.or(in_space)
         })
     }
 }

@@ -11,7 +11,7 @@ use voltile_base::paint::Kind;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 use super::{Layout, group_of, last_of, number_after};
 
 /// Values of `State` that do not come from the instrument.
@@ -29,15 +29,13 @@ impl Layout for Delmic {
             .iter()
             .map(|axis| spacing(about, axis.letter()))
             .collect();
-        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         let is_colour = axes.to_string().ends_with('c') && about.is_colour();
         Some(Marks {
+            because: Some(format!("it has {}", about.path)),
             named_by: Some(acquisition.to_owned()),
             label: title(about, acquisition),
-            axes: Some(axes),
             kind: is_colour.then_some(Kind::Rgb),
-            voxel,
-            ..Marks::because(format!("it has {}", about.path))
+            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
         })
     }
 

@@ -12,7 +12,7 @@ use voltile_hdf5::volume::hdf5::{Attributes, Scale};
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::{Spacing, StoredAxis};
 use super::{Layout, Rank};
 
 /// The attribute with the names of all axes, separated by commas, that NEON writes.
@@ -54,26 +54,30 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     } else {
         Vec::new()
     };
-    let mut names = Vec::with_capacity(about.rank());
-    for place in 0..about.rank() {
-        let by_label = labels.get(place).and_then(|label| axis_named(label));
-        names.push(by_label.or_else(|| axis_of(scales.get(place)?.as_ref()?)));
-    }
-    let axes = completed(&names, &about.dataset.shape)?;
-    let spacings: Vec<_> = (0..about.rank())
-        .map(|place| spacing(scales.get(place)?.as_ref()?))
+    let stored: Vec<StoredAxis> = (0..about.rank())
+        .map(|place| {
+            let scale = scales.get(place).and_then(Option::as_ref);
+            axis(labels.get(place).map(String::as_str), scale)
+        })
         .collect();
-    let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
-    let because = format!("the dimensions of {} are named: {axes}", about.path);
-    let is_spectrum = labels.iter().any(|label| is_spectral(label))
-        || scales.iter().flatten().any(is_of_spectrum);
+    let shape = &about.dataset.shape;
+    let axes = completed(stored.iter().map(|axis| axis.name), shape)?;
     Some(Marks {
-        axes: Some(axes),
-        is_spectrum,
-        voxel,
-        origin,
-        ..Marks::because(because)
+        because: Some(format!(
+            "the dimensions of {} are named: {axes}",
+            about.path
+        )),
+        ..Marks::from_stored(axes, shape, stored)
     })
+}
+
+/// An axis by its label and its scale.
+fn axis(label: Option<&str>, scale: Option<&Scale>) -> StoredAxis {
+    StoredAxis {
+        name: label.and_then(axis_named).or_else(|| axis_of(scale?)),
+        is_spectral: label.is_some_and(is_spectral) || scale.is_some_and(is_of_spectrum),
+        spacing: scale.and_then(spacing),
+    }
 }
 
 /// Whether a dataset holds coordinates along x or y, for example the longitude of each pixel.

@@ -6,7 +6,7 @@
 
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 use super::{Layout, number_after, usual_axes};
 
 const IMAGES: &str = "/MDF/images/";
@@ -26,12 +26,10 @@ impl Layout for Eman {
                 Some(Spacing::new(step, None, Some("Å")))
             })
             .collect();
-        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         Some(Marks {
+            because: Some(format!("it has {}", about.path)),
             named_by: Some(about.group().to_owned()),
-            axes: Some(axes),
-            voxel,
-            ..Marks::because(format!("it has {}", about.path))
+            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
         })
     }
 }

@@ -111,7 +111,7 @@ fn axes(names: &[String], shape: &[u64]) -> Option<Axes> {
     {
         *lines = Some(AxisName::Y);
     }
-    completed(&axes, shape).filter(|axes| {
+    completed(axes, shape).filter(|axes| {
         axes.rank() == shape.len()
             && axes.position(AxisName::X).is_some()
             && axes.position(AxisName::Y).is_some()

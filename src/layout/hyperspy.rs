@@ -6,25 +6,17 @@
 //! axes. The axes that are not navigated are those of a signal: y and x if the signal is an image.
 //! If it is a spectrum, its axis is taken for z.
 
-use voltile_base::axes::{Axes, AxisName};
+use voltile_base::axes::Axes;
 
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::{Spacing, StoredAxis};
 use super::{Layout, last_of, usual_axes};
 
 const EXPERIMENTS: &str = "/Experiments/";
 
 pub(super) struct Hyperspy;
-
-/// An axis as its group describes it.
-struct DataAxis {
-    name: Option<AxisName>,
-    is_navigated: bool,
-    is_spectral: bool,
-    spacing: Option<Spacing>,
-}
 
 impl Layout for Hyperspy {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
@@ -32,18 +24,13 @@ impl Layout for Hyperspy {
             return None;
         }
         let group = about.group();
-        let data_axes: Vec<DataAxis> = (0..about.rank())
+        let (stored, navigated) = (0..about.rank())
             .map(|index| axis(about, index))
-            .collect::<Option<_>>()?;
-        let names: Vec<_> = data_axes.iter().map(|axis| axis.name).collect();
-        let navigated: Vec<_> = data_axes.iter().map(|axis| axis.is_navigated).collect();
-        let axes = completed(&names, &about.dataset.shape)
+            .collect::<Option<(Vec<_>, Vec<_>)>>()?;
+        let shape = &about.dataset.shape;
+        let axes = completed(stored.iter().map(|axis| axis.name), shape)
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
-        let is_spectrum = data_axes.iter().any(|axis| axis.is_spectral);
-        let spacings: Vec<_> = data_axes.into_iter().map(|axis| axis.spacing).collect();
-        let Calibration { voxel, origin } =
-            Calibration::new(&axes, &about.dataset.shape, &spacings);
         let general = about.file.attributes(&format!("{group}/metadata/General"));
         let title = general
             .and_then(|general| general.text("title"))
@@ -51,19 +38,16 @@ impl Layout for Hyperspy {
         // hyperspy's name for the group of a signal without a title.
         let is_unnamed = last_of(group) == "__unnamed__";
         Some(Marks {
+            because: Some(format!("it has {group}/axis-0")),
             named_by: (!is_unnamed).then(|| group.to_owned()),
             label: title,
-            axes: Some(axes),
-            is_spectrum,
-            voxel,
-            origin,
-            ..Marks::because(format!("it has {group}/axis-0"))
+            ..Marks::from_stored(axes, shape, stored)
         })
     }
 }
 
-/// The axis of the array with this index; `None` if it has no group.
-fn axis(about: &About<'_>, index: usize) -> Option<DataAxis> {
+/// The axis of the array with this index, and whether it is navigated; `None` if it has no group.
+fn axis(about: &About<'_>, index: usize) -> Option<(StoredAxis, bool)> {
     let path = format!("{}/axis-{index}", about.group());
     let attributes = about.file.attributes(&path)?;
     let units = attributes.text("units").filter(|units| is_defined(units));
@@ -76,12 +60,12 @@ fn axis(about: &About<'_>, index: usize) -> Option<DataAxis> {
         _ => None,
     };
     let name = attributes.text("name").filter(|name| is_defined(name));
-    Some(DataAxis {
+    let stored = StoredAxis {
         name: name.as_deref().and_then(axis_named),
         is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
-        is_navigated: attributes.flag("navigate").unwrap_or(false),
         spacing,
-    })
+    };
+    Some((stored, attributes.flag("navigate").unwrap_or(false)))
 }
 
 /// Whether the text of a name or a unit is more than a placeholder. `px` is treated as one, because

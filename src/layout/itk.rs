@@ -9,10 +9,10 @@
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
 
-use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
+use super::{Layout, usual_axes};
 
 const IMAGES: &str = "/ITKImage/";
 const DATA: &str = "VoxelData";
@@ -35,19 +35,15 @@ impl Layout for Itk {
                 Some(Spacing::new(spacing[place], first, Some("mm")))
             })
             .collect();
-        let Calibration { voxel, origin } =
-            Calibration::new(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
         let directions = file
             .numbers(&about.beside("Directions"))
             .and_then(|matrix| directions(&matrix, spacing.len()));
         Some(Marks {
-            axes: Some(axes),
+            because: Some(format!("it has {}", about.path)),
             kind: (has_components && about.is_colour()).then_some(Kind::Rgb),
-            voxel,
-            origin,
             directions,
-            ..Marks::because(format!("it has {}", about.path))
+            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
         })
     }
 
@@ -58,14 +54,9 @@ impl Layout for Itk {
 
 /// The axes of an image of this many dimensions, whose voxels may have components.
 fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
-    let space = match dimensions {
-        2 => "yx",
-        3 => "zyx",
-        4 => "tzyx",
-        _ => return None,
-    };
+    let space = usual_axes(dimensions)?;
     match rank.checked_sub(dimensions)? {
-        0 => Axes::new(space).ok(),
+        0 => Some(space),
         1 => Axes::new(&format!("{space}c")).ok(),
         _ => None,
     }

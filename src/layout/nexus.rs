@@ -19,7 +19,7 @@ use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::{Spacing, StoredAxis};
 use super::{FoundChannel, Layout, Rank, group_of, usual_axes};
 
 /// The attribute that says what the last axes of a dataset are.
@@ -41,102 +41,81 @@ impl Layout for Nexus {
         let own_word = about.attributes.text(INTERPRETATION);
         // The group's word is about its signal only.
         let word = own_word.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
-        let interpretation = word.and_then(|word| Interpretation::new(&word, about));
+        let shape = &about.dataset.shape;
+        let interpretation = word.and_then(|word| last_axes(&word, shape));
+        let is_colour = interpretation.is_some_and(are_of_colours);
+        let kind = is_colour.then_some(Kind::Rgb);
+        let is_spectrum = interpretation == Some("c");
         if !is_plotted {
-            return interpretation.map(|interpretation| Marks {
-                axes: interpretation.axes(Vec::new(), about),
-                kind: interpretation.kind,
-                is_spectrum: interpretation.is_spectrum,
+            return Some(Marks {
+                axes: interpreted(interpretation?, Vec::new(), shape),
+                kind,
+                is_spectrum,
                 ..Marks::default()
             });
         }
-        let mut names = Vec::new();
-        let mut spacings = Vec::new();
-        let mut has_spectral_axis = false;
-        for dimension in 0..about.rank() {
-            let positions = positions_name(about, group, dimension);
-            let positions = positions.as_deref();
-            names.push(positions.and_then(axis_named));
-            spacings.push(positions.and_then(|name| spacing(about, name, dimension)));
-            has_spectral_axis |= positions.is_some_and(is_spectral);
-        }
-        let axes = match &interpretation {
-            Some(interpretation) => interpretation.axes(names, about),
-            None => completed(&names, &about.dataset.shape),
+        let stored: Vec<StoredAxis> = (0..about.rank())
+            .map(|dimension| axis(about, group, dimension).unwrap_or_default())
+            .collect();
+        let names = stored.iter().map(|axis| axis.name).collect();
+        let axes = match interpretation {
+            Some(letters) => interpreted(letters, names, shape),
+            None => completed(names, shape),
         };
-        let calibration = axes
-            .as_ref()
-            .map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
-        let Calibration { voxel, origin } = calibration.unwrap_or_default();
-        let because = format!("{} is the signal of an NXdata group", about.path);
-        let is_spectrum = interpretation
-            .as_ref()
-            .is_some_and(|interpretation| interpretation.is_spectrum);
+        let marks = axes
+            .map(|axes| Marks::from_stored(axes, shape, stored))
+            .unwrap_or_default();
         Some(Marks {
+            because: Some(format!("{} is the signal of an NXdata group", about.path)),
             rank: Some(Rank::Declared),
-            axes,
-            kind: interpretation.and_then(|interpretation| interpretation.kind),
-            is_spectrum: has_spectral_axis || is_spectrum,
-            voxel,
-            origin,
-            ..Marks::because(because)
-        })
-    }
-}
-
-/// The meaning of the last axes of a dataset, as the attribute `interpretation` states it.
-struct Interpretation {
-    /// The letters of the last axes, in storage order.
-    letters: &'static str,
-    kind: Option<Kind>,
-    is_spectrum: bool,
-}
-
-impl Interpretation {
-    /// The interpretation that a word of NeXus names; `None` if the word is unknown or does not fit
-    /// the shape of the dataset.
-    fn new(word: &str, about: &About<'_>) -> Option<Self> {
-        let word = word.trim().to_lowercase();
-        let (letters, kind) = match (word.as_str(), &about.dataset.shape[..]) {
-            ("image", [_, _, ..]) => ("yx", None),
-            ("spectrum", [_, _, _, ..]) => ("c", None),
-            ("rgb-image" | "rgba-image", [.., 3 | 4]) => ("yxc", Some(Kind::Rgb)),
-            ("rgb-image" | "rgba-image", [.., 3 | 4, _, _]) => ("cyx", Some(Kind::Rgb)),
-            _ => return None,
-        };
-        Some(Self {
-            letters,
             kind,
-            is_spectrum: letters == "c",
+            is_spectrum: is_spectrum || marks.is_spectrum,
+            ..marks
         })
     }
+}
 
-    /// All axes of a dataset; `names` holds the axes that are known by name. The last axes get the
-    /// letters of the interpretation, unless an image or a spectrum has names for both x and y.
-    fn axes(&self, mut names: Vec<Option<AxisName>>, about: &About<'_>) -> Option<Axes> {
-        let rank = about.dataset.shape.len();
-        names.resize(rank, None);
-        let has_plane = [AxisName::X, AxisName::Y]
-            .iter()
-            .all(|axis| names.contains(&Some(*axis)));
-        if !has_plane || self.kind.is_some() {
-            let last = names.iter_mut().rev().zip(self.letters.chars().rev());
-            for (name, letter) in last {
-                *name = AxisName::from_letter(letter);
-            }
-        }
-        if let Some(axes) = completed(&names, &about.dataset.shape) {
-            return Some(axes);
-        }
-        // The names do not suffice, so the axes before the last ones are the usual ones.
-        let usual = usual_axes(rank - self.letters.matches('c').count())?.to_string();
-        let first = if self.letters == "c" {
-            usual.as_str()
-        } else {
-            usual.strip_suffix("yx").unwrap_or(&usual)
-        };
-        Axes::new(&format!("{first}{}", self.letters)).ok()
+/// The letters of the last axes of a dataset, in storage order, by a word of the attribute
+/// `interpretation`; `None` if the word is unknown or does not fit the shape of the dataset.
+fn last_axes(word: &str, shape: &[u64]) -> Option<&'static str> {
+    match (word.trim().to_lowercase().as_str(), shape) {
+        ("image", [_, _, ..]) => Some("yx"),
+        ("spectrum", [_, _, _, ..]) => Some("c"),
+        ("rgb-image" | "rgba-image", [.., 3 | 4]) => Some("yxc"),
+        ("rgb-image" | "rgba-image", [.., 3 | 4, _, _]) => Some("cyx"),
+        _ => None,
     }
+}
+
+/// Whether the last axes are those of pictures in colour.
+fn are_of_colours(letters: &str) -> bool {
+    matches!(letters, "yxc" | "cyx")
+}
+
+/// All axes of a dataset; `names` holds the axes that are known by name. The last axes get the
+/// letters of the interpretation, unless an image or a spectrum has names for both x and y.
+fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -> Option<Axes> {
+    names.resize(shape.len(), None);
+    let has_plane = [AxisName::X, AxisName::Y]
+        .iter()
+        .all(|axis| names.contains(&Some(*axis)));
+    if !has_plane || are_of_colours(letters) {
+        let last = names.iter_mut().rev().zip(letters.chars().rev());
+        for (name, letter) in last {
+            *name = AxisName::from_letter(letter);
+        }
+    }
+    if let Some(axes) = completed(names, shape) {
+        return Some(axes);
+    }
+    // The names do not suffice, so the axes before the last ones are the usual ones.
+    let usual = usual_axes(shape.len() - letters.matches('c').count())?.to_string();
+    let first = if letters == "c" {
+        usual.as_str()
+    } else {
+        usual.strip_suffix("yx").unwrap_or(&usual)
+    };
+    Axes::new(&format!("{first}{letters}")).ok()
 }
 
 /// Moves the channel that the file says is to be plotted first to the front, and gives it the rank
@@ -179,6 +158,16 @@ fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
         .text("signal")
         .is_some_and(|signal| signal == about.last());
     is_named || about.attributes.has("signal")
+}
+
+/// The axis of a dimension, by the dataset of its positions; `None` if the file names none.
+fn axis(about: &About<'_>, group: &Attributes, dimension: usize) -> Option<StoredAxis> {
+    let name = positions_name(about, group, dimension)?;
+    Some(StoredAxis {
+        name: axis_named(&name),
+        is_spectral: is_spectral(&name),
+        spacing: spacing(about, &name, dimension),
+    })
 }
 
 /// The spacing of the positions in the dataset called `name`, which belongs to this dimension;

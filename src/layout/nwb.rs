@@ -20,7 +20,7 @@ use voltile_hdf5::volume::hdf5::OpenFile;
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 use super::{Layout, Rank, VoxelSize, last_of};
 
 /// The namespaces of NWB's own types: their data are no volumes, unless they are known here.
@@ -157,12 +157,10 @@ fn image(about: &About<'_>) -> Option<Marks> {
         .number("resolution")
         .filter(|density| *density > 0.0)
         .map(|density| Spacing::new(1.0 / density, None, Some("cm")));
-    let spacings = [pixel.clone(), pixel];
     Some(Marks {
-        voxel: Calibration::new(&axes, &about.dataset.shape, &spacings).voxel,
-        axes: Some(axes),
+        because: Some(format!("{} is a {kind}", about.path)),
         kind: is_colour.then_some(Kind::Rgb),
-        ..Marks::because(format!("{} is a {kind}", about.path))
+        ..Marks::from_spacings(axes, &about.dataset.shape, &[pixel.clone(), pixel])
     })
 }
 
@@ -196,5 +194,5 @@ fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
             _ => None,
         })
         .collect();
-    Calibration::new(axes, &about.dataset.shape, &spacings).voxel
+    Marks::from_spacings(axes.clone(), &about.dataset.shape, &spacings).voxel
 }

@@ -13,7 +13,7 @@ use super::Layout;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 
 pub(super) struct OpenPmd;
 
@@ -41,23 +41,15 @@ impl Layout for OpenPmd {
         let record = record.unwrap_or(&about.attributes);
         let is_reversed = record.text("dataOrder").as_deref() == Some("F");
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
-        let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
-        let axes =
-            completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
-        let calibration = axes.as_ref().map(|axes| {
-            Calibration::new(
-                axes,
-                &about.dataset.shape,
-                &spacings(record, is_reversed).unwrap_or_default(),
-            )
-        });
-        let Calibration { voxel, origin } = calibration.unwrap_or_default();
+        let shape = &about.dataset.shape;
+        let axes = completed(labels.iter().map(|label| axis_named(label)), shape)
+            .filter(|axes| axes.rank() == about.rank());
+        let spacings = spacings(record, is_reversed).unwrap_or_default();
+        let in_space = axes.map(|axes| Marks::from_spacings(axes, shape, &spacings));
         Some(Marks {
-            axes,
-            voxel,
-            origin,
+            because: Some(format!("{} is a mesh of openPMD", about.path)),
             notices: in_si(about).into_iter().collect(),
-            ..Marks::because(format!("{} is a mesh of openPMD", about.path))
+            ..in_space.unwrap_or_default()
         })
     }
 

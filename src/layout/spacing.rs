@@ -1,4 +1,4 @@
-//! Voxel sizes and origins from what files state axis by axis.
+//! Axes, voxel sizes and origins from what files state axis by axis.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::Xyz;
@@ -6,9 +6,19 @@ use voltile_base::units;
 
 use super::VoxelSize;
 use super::channel::{along, usual_unit};
+use super::marks::Marks;
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;
+
+/// A stored axis, as a file describes it.
+#[derive(Debug, Default)]
+pub(super) struct StoredAxis {
+    pub name: Option<AxisName>,
+    /// Whether a spectrum extends along it.
+    pub is_spectral: bool,
+    pub spacing: Option<Spacing>,
+}
 
 /// The positions along one stored axis, as a file states them.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,13 +29,6 @@ pub(super) struct Spacing {
     pub first: Option<f64>,
     /// The unit of both.
     pub unit: Option<String>,
-}
-
-/// The voxel size of a dataset, and the position of its first voxel.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Calibration {
-    pub voxel: Option<VoxelSize>,
-    pub origin: Option<Xyz<f64>>,
 }
 
 impl Spacing {
@@ -59,48 +62,67 @@ impl Spacing {
     }
 }
 
-impl Calibration {
-    /// From the spacing of each stored axis. Neither size nor position is known if the spacing
-    /// along x, y or z is unknown, or if their units cannot be compared.
+impl Marks {
+    /// The axes of a dataset, and what a file says about each of them.
+    pub fn from_stored(axes: Axes, shape: &[u64], stored: Vec<StoredAxis>) -> Self {
+        let is_spectrum = stored.iter().any(|axis| axis.is_spectral);
+        let spacings: Vec<_> = stored.into_iter().map(|axis| axis.spacing).collect();
+        Self {
+            is_spectrum,
+            ..Self::from_spacings(axes, shape, &spacings)
+        }
+    }
+
+    /// The axes of a dataset, and the size and the origin of its voxels by the spacing of each
+    /// axis. Neither is known if the spacing along x, y or z is unknown, or if their units cannot
+    /// be compared.
     ///
     /// If the file states no thickness for a single section, its voxels are taken to be as thick as
     /// they are wide: nothing is measured along z.
-    pub fn new(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
-        Self::measured(axes, shape, spacings).unwrap_or_default()
+    pub fn from_spacings(axes: Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
+        let (voxel, origin) = calibration(&axes, shape, spacings).unzip();
+        Self {
+            axes: Some(axes),
+            voxel,
+            origin: origin.flatten(),
+            ..Self::default()
+        }
     }
+}
 
-    fn measured(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<Self> {
-        let [x, y, z] = [AxisName::X, AxisName::Y, AxisName::Z]
-            .map(|axis| spacings.get(axes.position(axis)?)?.clone());
-        let x = x?;
-        let y = y?;
-        let sections = along(shape, axes, AxisName::Z);
-        let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
-        let all = match stated {
-            Some(all) => all,
-            None if sections == 1 => {
-                let as_wide = Spacing {
-                    step: x.step.abs(),
-                    first: Some(0.0),
-                    ..x.clone()
-                };
-                in_one_unit([x, y, as_wide])?
-            }
-            None => return None,
-        };
-        let [x, y, z] = &all;
-        let size = Xyz::new(x.step.abs(), y.step.abs(), z.step.abs());
-        let voxel = VoxelSize::new(size, x.unit.as_deref())?;
-        let ascends = all.iter().all(|along| along.step > 0.0);
-        let origin = match (x.first, y.first, z.first) {
-            (Some(x), Some(y), Some(z)) if ascends => Some(Xyz::new(x, y, z)),
-            _ => None,
-        };
-        Some(Self {
-            voxel: Some(voxel),
-            origin,
-        })
-    }
+/// The voxel size and the origin, as [`Marks::from_spacings`] finds them.
+fn calibration(
+    axes: &Axes,
+    shape: &[u64],
+    spacings: &[Option<Spacing>],
+) -> Option<(VoxelSize, Option<Xyz<f64>>)> {
+    let [x, y, z] = [AxisName::X, AxisName::Y, AxisName::Z]
+        .map(|axis| spacings.get(axes.position(axis)?)?.clone());
+    let x = x?;
+    let y = y?;
+    let sections = along(shape, axes, AxisName::Z);
+    let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
+    let all = match stated {
+        Some(all) => all,
+        None if sections == 1 => {
+            let as_wide = Spacing {
+                step: x.step.abs(),
+                first: Some(0.0),
+                ..x.clone()
+            };
+            in_one_unit([x, y, as_wide])?
+        }
+        None => return None,
+    };
+    let [x, y, z] = &all;
+    let size = Xyz::new(x.step.abs(), y.step.abs(), z.step.abs());
+    let voxel = VoxelSize::new(size, x.unit.as_deref())?;
+    let ascends = all.iter().all(|along| along.step > 0.0);
+    let origin = match (x.first, y.first, z.first) {
+        (Some(x), Some(y), Some(z)) if ascends => Some(Xyz::new(x, y, z)),
+        _ => None,
+    };
+    Some((voxel, origin))
 }
 
 /// Spacings in one unit: in their own if it is the same, else in nanometres. `None` if a unit is
@@ -129,7 +151,7 @@ mod tests {
         shape: &[u64],
         spacings: &[Option<Spacing>],
     ) -> Option<([f64; 3], String)> {
-        let voxel = Calibration::new(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
+        let voxel = Marks::from_spacings(Axes::new(axes).unwrap(), shape, spacings).voxel?;
         Some((
             [voxel.size.x, voxel.size.y, voxel.size.z],
             voxel.unit.unwrap_or_default(),
@@ -185,10 +207,9 @@ mod tests {
 
     #[test]
     fn an_origin_is_known_if_all_positions_ascend() {
-        let axes = Axes::new("zyx").unwrap();
         let origin = |y| {
             let all = [spacing(1.0, "nm"), spacing(y, "nm"), spacing(1.0, "nm")];
-            Calibration::new(&axes, &[9, 9, 9], &all).origin
+            Marks::from_spacings(Axes::new("zyx").unwrap(), &[9, 9, 9], &all).origin
         };
         assert_eq!(origin(1.0), Some(Xyz::all(10.0)));
         assert_eq!(origin(-1.0), None);

@@ -11,7 +11,7 @@ use voltile_base::notice::Notice;
 use super::Layout;
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::spacing::{Calibration, Spacing};
+use super::spacing::Spacing;
 
 const IMAGES: &str = "/Data/Image";
 
@@ -35,17 +35,14 @@ impl Layout for Velox {
             )
         });
         let metadata = metadata.unwrap_or_default();
-        let Calibration { voxel, .. } =
-            Calibration::new(&axes, &about.dataset.shape, &pixel(&metadata));
         let detector = detector(&metadata);
         Some(Marks {
+            because: Some(format!("it has {IMAGES}/{hash}/Data")),
             // A name with a slash would count as a path.
             named_by: detector.map(|name| name.replace('/', "_")),
             label: detector.map(str::to_owned),
-            axes: Some(axes),
-            voxel,
             notices: notice.into_iter().collect(),
-            ..Marks::because(format!("it has {IMAGES}/{hash}/Data"))
+            ..Marks::from_spacings(axes, &about.dataset.shape, &pixel(&metadata))
         })
     }
 
