@@ -5,7 +5,8 @@
 //! parts follow each other along their first axis; the last one may be shorter. A part that is
 //! missing is a gap as long as a full part: `data_000001` and `data_000003` of 100 frames each are
 //! a stack of 300. The other datasets of the master, such as the flat field and the pixel mask, are
-//! further channels; the mask has a label for each kind of bad pixel. A virtual dataset over the same frames is left out, or shown instead if parts are missing.
+//! further channels; the mask has a label for each kind of bad pixel. A virtual dataset over the
+//! same frames is left out, or shown instead if parts are missing.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
 //! that NeXus or DECTRIS define for detector data.
@@ -66,46 +67,7 @@ pub(super) struct DetectorStacks<'a> {
     pub stacks: Vec<Stack<'a>>,
     /// The paths of the volumes that are not channels of their own: parts, and virtual datasets
     /// over all parts of a stack.
-    pub taken: HashSet<&'a str>,
-}
-
-/// The parts of one detector, in the order of their numbers.
-pub(super) struct Stack<'a> {
-    /// The first part that exists.
-    first: &'a Candidate,
-    parts: Vec<Part>,
-    /// Whether none of them is missing or unreadable.
-    is_complete: bool,
-    /// The path without the number.
-    pub named_by: String,
-    notices: Vec<Notice>,
-}
-
-impl Stack<'_> {
-    fn voxels(&self) -> u64 {
-        let frame = self.first.shape.iter().skip(1).product::<u64>();
-        self.parts.iter().map(|part| part.depth).sum::<u64>() * frame
-    }
-
-    /// The channel that shows it.
-    pub fn channel(self, name: Name) -> FoundChannel {
-        let voxels = self.voxels();
-        let paths = Paths::Parts(self.parts);
-        let view = self.first.view(View::zyx().axes);
-        let level = FoundLevel {
-            factor: None,
-            paths,
-            view,
-        };
-        let mut channel = guess::described(name, self.first, vec![level]);
-        if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
-            channel.missing.push(Number::Whole(BAD_PIXEL));
-        }
-        channel.rank = Rank::Declared;
-        channel.voxels = voxels;
-        channel.notices.extend(self.notices);
-        channel
-    }
+    pub taken: HashSet<String>,
 }
 
 /// Joins the numbered parts of detectors.
@@ -115,21 +77,22 @@ pub(super) fn stacks<'a>(
 ) -> DetectorStacks<'a> {
     let mut found = DetectorStacks::default();
     for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
-        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else {
+        let Some(stack) = Stack::new(format!("{group}/{prefix}"), &run) else {
             continue;
         };
         if !holds_detector_data(contents.file, group) {
             continue;
         }
-        found.taken.extend(own);
-        if let Some(whole) = volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
+        let paths = stack.parts.iter().filter_map(|part| part.path.clone());
+        found.taken.extend(paths);
+        if let Some(whole) = volumes.iter().find(|volume| stack.is_shown_by(volume)) {
             if !stack.is_complete {
                 // The virtual dataset is shown instead of the stack.
                 continue;
             }
             // The stack is shown instead of the virtual dataset: parts are decoded in parallel, and
             // without libhdf5, which may lack their filter.
-            found.taken.insert(&whole.path);
+            found.taken.insert(whole.path.clone());
         }
         found.stacks.push(stack);
     }
@@ -141,6 +104,15 @@ pub(super) fn stacks<'a>(
 enum Numbered<'a> {
     Dataset(&'a Candidate),
     Missing(&'a UnfollowedLink),
+}
+
+impl<'a> Numbered<'a> {
+    fn dataset(&self) -> Option<&'a Candidate> {
+        match self {
+            Numbered::Dataset(volume) => Some(volume),
+            Numbered::Missing(_) => None,
+        }
+    }
 }
 
 /// Numbered datasets and links, by their group and the name before the number.
@@ -186,53 +158,6 @@ fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     class.is_some_and(|class| class == "NXdetector")
 }
 
-/// The stack of the parts whose frames have the format of most parts, and the paths of these parts;
-/// `None` if there are none.
-fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
-    let typical = typical_format(run.values())?;
-    let mut full = 0;
-    let mut start = None;
-    for (number, numbered) in run {
-        match numbered {
-            Numbered::Dataset(volume) if frame_format(volume) == Some(typical) => {
-                full = full.max(volume.shape[0]);
-            }
-            Numbered::Dataset(_) => continue,
-            Numbered::Missing(_) => {}
-        }
-        start.get_or_insert(*number);
-    }
-    let start = start?;
-    // A dataset with a far larger number than the rest is not a part.
-    let furthest = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
-    let mut builder = StackBuilder::new(full, start);
-    let mut own = Vec::new();
-    let mut others = Vec::new();
-    for (number, numbered) in run {
-        let is_near = number
-            .checked_sub(start)
-            .is_some_and(|distance| distance < furthest);
-        match numbered {
-            Numbered::Missing(link) if is_near => builder.add_missing(*number, link),
-            Numbered::Missing(_) => {}
-            Numbered::Dataset(volume) if is_near && frame_format(volume) == Some(typical) => {
-                builder.add(*number, volume);
-                own.push(volume.path.as_str());
-            }
-            Numbered::Dataset(volume) => others.push(last_of(&volume.path).to_owned()),
-        }
-    }
-    let notices = builder.notices(path, others);
-    let stack = Stack {
-        first: builder.first?,
-        parts: builder.parts,
-        is_complete: builder.is_complete,
-        named_by: path.to_owned(),
-        notices,
-    };
-    is_possible(&stack).then_some((stack, own))
-}
-
 /// The type and the size of a detector's frames.
 #[derive(Clone, Copy, PartialEq)]
 struct FrameFormat {
@@ -259,13 +184,7 @@ fn frame_format(volume: &Candidate) -> Option<FrameFormat> {
 /// the smallest number.
 fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat> {
     let mut counts: Vec<(FrameFormat, usize)> = Vec::new();
-    for numbered in run {
-        let Numbered::Dataset(volume) = numbered else {
-            continue;
-        };
-        let Some(found) = frame_format(volume) else {
-            continue;
-        };
+    for found in run.filter_map(Numbered::dataset).filter_map(frame_format) {
         match counts.iter_mut().find(|(format, _)| *format == found) {
             Some((_, count)) => *count += 1,
             None => counts.push((found, 1)),
@@ -276,78 +195,83 @@ fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<Fra
     Some(format)
 }
 
-/// Whether a stack has less than 2^63 bytes, as every dataset must.
-fn is_possible(stack: &Stack<'_>) -> bool {
-    let frame = stack.first.shape.iter().skip(1);
-    let frames = stack.parts.iter();
-    // Saturating: no longer possible then.
-    let frame_bytes = frame.fold(8u64, |bytes, extent| bytes.saturating_mul(*extent));
-    let frames = frames.fold(0u64, |frames, part| frames.saturating_add(part.depth));
-    frame_bytes.saturating_mul(frames) <= i64::MAX as u64
-}
-
-/// Whether a virtual dataset in the same group has all the frames of a stack.
-fn shows_all_of(stack: &Stack<'_>, volume: &Candidate) -> bool {
-    let frames: u64 = stack.parts.iter().map(|part| part.depth).sum();
-    volume.is_virtual
-        && group_of(&volume.path) == group_of(&stack.named_by)
-        && volume.voxel == stack.first.voxel
-        && volume.shape.first() == Some(&frames)
-        && volume.shape.get(1..) == stack.first.shape.get(1..)
-}
-
-/// A stack while its parts are joined, in the order of their numbers.
-struct StackBuilder<'a> {
+/// The parts of one detector, in the order of their numbers.
+pub(super) struct Stack<'a> {
+    /// The path without the number.
+    pub named_by: String,
+    /// The first part that exists.
+    first: &'a Candidate,
     /// The number of frames of a full part.
     full: u64,
-    /// The number that comes next.
-    next: u64,
     parts: Vec<Part>,
-    first: Option<&'a Candidate>,
+    /// The number that comes after the last part.
+    next: u64,
+    /// Whether no part is missing or unreadable.
     is_complete: bool,
     /// The first and the last number of each run of missing parts.
     gaps: Vec<(u64, u64)>,
+    /// The names of numbered datasets that are not parts.
+    others: Vec<String>,
 }
 
-impl<'a> StackBuilder<'a> {
-    fn new(full: u64, next: u64) -> Self {
-        Self {
+impl<'a> Stack<'a> {
+    /// The stack of the parts whose frames have the format of most parts; `None` if there are none.
+    fn new(named_by: String, run: &BTreeMap<u64, Numbered<'a>>) -> Option<Self> {
+        let typical = typical_format(run.values())?;
+        let may_be_part = |numbered: &Numbered<'_>| match numbered {
+            Numbered::Dataset(volume) => frame_format(volume) == Some(typical),
+            Numbered::Missing(_) => true,
+        };
+        let candidates = run.iter().filter(|(_, numbered)| may_be_part(numbered));
+        let (start, _) = candidates.clone().next()?;
+        let depths = candidates.filter_map(|(_, numbered)| Some(numbered.dataset()?.shape[0]));
+        let full = depths.max()?;
+        // A dataset with a far larger number than the rest is not a part.
+        let furthest = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
+        let near = *start..start.saturating_add(furthest);
+        let (parts, others): (Vec<_>, Vec<_>) = run
+            .iter()
+            .partition(|(number, numbered)| near.contains(number) && may_be_part(numbered));
+        let names = others
+            .iter()
+            .filter_map(|(_, numbered)| Some(last_of(&numbered.dataset()?.path).to_owned()));
+        let mut stack = Self {
+            named_by,
+            first: parts.iter().find_map(|(_, numbered)| numbered.dataset())?,
             full,
-            next,
             parts: Vec::new(),
-            first: None,
+            next: *start,
             is_complete: true,
             gaps: Vec::new(),
+            others: names.collect(),
+        };
+        for (number, numbered) in parts {
+            stack.add(*number, numbered);
         }
+        stack.is_possible().then_some(stack)
     }
 
-    fn add(&mut self, number: u64, volume: &'a Candidate) {
+    /// Adds a part. If its link must not be followed, it is a gap without a path. If its link
+    /// cannot be followed, its path is kept, so that the file is noticed when it appears; until then
+    /// the part is a gap, or, if the file exists and cannot be opened, reading it is an error.
+    fn add(&mut self, number: u64, part: &Numbered<'_>) {
         self.skip_to(number);
-        let depth = volume.shape.first().copied().unwrap_or(1);
+        let (path, depth) = match part {
+            Numbered::Dataset(volume) => (&volume.path, volume.shape[0]),
+            Numbered::Missing(link) => {
+                self.is_complete = false;
+                if link.is_refused() {
+                    return self.skip_to(number.saturating_add(1));
+                }
+                if link.is_missing() {
+                    self.note_gap(number, number);
+                }
+                (&link.path, self.full)
+            }
+        };
         self.parts.push(Part {
-            path: Some(volume.path.clone()),
+            path: Some(path.clone()),
             depth,
-        });
-        self.first.get_or_insert(volume);
-        self.next = number.saturating_add(1);
-    }
-
-    /// Adds a part whose link was not followed. If the link must not be followed, the part is a gap
-    /// without a path. Otherwise its path is kept, so that the file is noticed when it appears;
-    /// until then the part is a gap, or, if the file exists and cannot be opened, reading it is an
-    /// error.
-    fn add_missing(&mut self, number: u64, link: &UnfollowedLink) {
-        self.is_complete = false;
-        self.skip_to(number);
-        if link.is_refused() {
-            return self.skip_to(number.saturating_add(1));
-        }
-        if link.is_missing() {
-            self.note_gap(number, number);
-        }
-        self.parts.push(Part {
-            path: Some(link.path.clone()),
-            depth: self.full,
         });
         self.next = number.saturating_add(1);
     }
@@ -374,9 +298,54 @@ impl<'a> StackBuilder<'a> {
         }
     }
 
-    /// The notices about the stack of this path; `others` are the names of parts that are not in
-    /// it.
-    fn notices(&self, path: &str, others: Vec<String>) -> Vec<Notice> {
+    /// The number of its frames, also of missing ones.
+    fn frames(&self) -> u64 {
+        let depths = self.parts.iter().map(|part| part.depth);
+        depths.fold(0, u64::saturating_add)
+    }
+
+    /// The extents of a frame.
+    fn frame(&self) -> &[u64] {
+        &self.first.shape[1..]
+    }
+
+    /// Whether it has less than 2^63 bytes, as every dataset must.
+    fn is_possible(&self) -> bool {
+        // Saturating: no longer possible then.
+        let frame_bytes = self.frame().iter().copied().fold(8, u64::saturating_mul);
+        frame_bytes.saturating_mul(self.frames()) <= i64::MAX as u64
+    }
+
+    /// Whether a virtual dataset in the same group has all its frames.
+    fn is_shown_by(&self, volume: &Candidate) -> bool {
+        volume.is_virtual
+            && group_of(&volume.path) == group_of(&self.named_by)
+            && volume.voxel == self.first.voxel
+            && volume.shape.first() == Some(&self.frames())
+            && volume.shape.get(1..) == Some(self.frame())
+    }
+
+    /// The channel that shows it.
+    pub fn channel(self, name: Name) -> FoundChannel {
+        let voxels = self.frames() * self.frame().iter().product::<u64>();
+        let notices = self.notices();
+        let level = FoundLevel {
+            factor: None,
+            paths: Paths::Parts(self.parts),
+            view: self.first.view(View::zyx().axes),
+        };
+        let mut channel = guess::described(name, self.first, vec![level]);
+        if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
+            channel.missing.push(Number::Whole(BAD_PIXEL));
+        }
+        channel.rank = Rank::Declared;
+        channel.voxels = voxels;
+        channel.notices.extend(notices);
+        channel
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        let path = &self.named_by;
         let mut notices = Vec::new();
         if !self.gaps.is_empty() {
             let gaps = self.gaps.iter().map(|(first, last)| match first == last {
@@ -389,10 +358,10 @@ impl<'a> StackBuilder<'a> {
                 self.full
             )));
         }
-        if !others.is_empty() {
+        if !self.others.is_empty() {
             notices.push(Notice::warning(format!(
                 "{}: not part of {path}, because of another shape or type or a far larger number; shown by itself",
-                first_of(others)
+                first_of(self.others.iter().cloned())
             )));
         }
         notices
@@ -429,8 +398,7 @@ mod tests {
     fn stacked(volumes: &[Candidate], missing: &[UnfollowedLink]) -> Option<Vec<(String, u64)>> {
         let volumes: Vec<&Candidate> = volumes.iter().collect();
         let ((group, prefix), run) = runs(&volumes, missing).pop_first()?;
-        let (stack, own) = stack(&format!("{group}/{prefix}"), &run)?;
-        assert!(own.len() <= volumes.len());
+        let stack = Stack::new(format!("{group}/{prefix}"), &run)?;
         let name = |part: &Part| part.path.as_deref().map_or("-", last_of).to_owned();
         Some(
             stack
