@@ -41,9 +41,9 @@ fn last_parts(parts: &[&str], count: usize) -> Name {
     Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
 }
 
-/// Numbers equal names, whose paths differ only in characters that names cannot have: `/a b` and
-/// `/a_b` are `a_b` and `a_b_2`.
-fn numbered(names: Vec<Name>) -> Vec<Name> {
+/// Numbers equal names: those of `/a b` and `/a_b`, which differ only in a character that names
+/// cannot have, are `a_b` and `a_b_2`.
+pub(super) fn numbered(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();
     let mut numbered = Vec::with_capacity(names.len());

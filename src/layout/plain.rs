@@ -4,7 +4,7 @@
 //! [`super::guess`]); and a voxel size known for only one of several volumes with the same extents
 //! applies to all. Layouts that only mark datasets find their channels through this module.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::f64::consts::PI;
 
 use voltile_base::axes::{Axes, AxisName};
@@ -19,7 +19,7 @@ use super::contents::{About, Candidate, Contents};
 use super::detector::{self, DetectorStacks};
 use super::guess::described;
 use super::marks::Marks;
-use super::names::names;
+use super::names::{names, numbered};
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
 
@@ -66,10 +66,10 @@ pub(super) fn channels(
         .partition(|pyramid| pyramid.finest().rank() < Rank::Table);
     beside.extend(pyramids(&foreign));
     let mut paths: Vec<&str> = stacks.iter().map(|stack| stack.named_by.as_str()).collect();
-    paths.extend(data.iter().map(Pyramid::named_by));
+    paths.extend(data.iter().map(|pyramid| pyramid.named_by));
     let mut names_of_all = names(&paths);
     // The names of the data do not depend on what lies beside them.
-    paths.extend(beside.iter().map(Pyramid::named_by));
+    paths.extend(beside.iter().map(|pyramid| pyramid.named_by));
     names_of_all.extend(names(&paths).split_off(names_of_all.len()));
     let pyramids: Vec<Pyramid<'_>> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
@@ -91,19 +91,12 @@ pub(super) fn channels(
             channels.extend(one_for_each_part(component));
         }
     }
-    make_unique(&mut channels);
-    Ok(channels)
-}
-
-/// Renames channels whose name an earlier one has: `a_0` may be the first component of `a`, or a
-/// dataset of that name.
-fn make_unique(channels: &mut [FoundChannel]) {
-    let mut known = HashSet::new();
-    for channel in channels {
-        while !known.insert(channel.name.clone()) {
-            channel.name = Name::nearest(&format!("{}_2", channel.name));
-        }
+    // `a_0` may be the first component of `a`, or a dataset of that name.
+    let names_found = channels.iter().map(|channel| channel.name.clone()).collect();
+    for (channel, name) in channels.iter_mut().zip(numbered(names_found)) {
+        channel.name = name;
     }
+    Ok(channels)
 }
 
 /// Voxel sizes by extents, for volumes without their own: volumes with equal extents show the same
@@ -132,9 +125,9 @@ fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize
 fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
     let finest = pyramid.finest();
     let view = finest.view(finest.axes());
-    let levels = pyramid.levels().map(|(volume, factor)| FoundLevel {
-        factor,
-        paths: Paths::One(volume.path.clone()),
+    let levels = pyramid.levels.iter().map(|level| FoundLevel {
+        factor: level.factor,
+        paths: Paths::One(level.volume.path.clone()),
         view: view.clone(),
     });
     let mut channel = described(name, finest, levels.collect());

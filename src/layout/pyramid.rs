@@ -37,53 +37,53 @@ const PREFIXES: [&str; 12] = [
 /// `DATA`, and the factor.
 const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 
-/// A volume's levels, finest first, with their factors relative to the finest; `None` if only sizes
-/// imply them.
+/// The levels of a volume, or datasets whose names make them levels of one if their sizes agree.
 pub(super) struct Pyramid<'a> {
-    finest: &'a Candidate,
-    coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
+    /// The levels, finest first; at least one.
+    pub levels: Vec<PyramidLevel<'a>>,
     /// The path from which the volume gets its name.
-    named_by: &'a str,
-}
-
-/// Datasets whose names make them levels of one volume, if their sizes agree.
-struct LevelRun<'a> {
-    members: Vec<LevelMember<'a>>,
-    named_by: &'a str,
+    pub named_by: &'a str,
 }
 
 /// A volume that may be a level.
 #[derive(Clone, Copy)]
-struct LevelMember<'a> {
+pub(super) struct PyramidLevel<'a> {
     /// Its index among all volumes.
     place: usize,
-    volume: &'a Candidate,
-    /// The factor that its name or an attribute states.
-    factor: Option<Xyz<u64>>,
+    pub volume: &'a Candidate,
+    /// The factor, relative to the finest level, that its name or an attribute states; `None` if
+    /// only sizes imply it.
+    pub factor: Option<Xyz<u64>>,
+}
+
+impl<'a> PyramidLevel<'a> {
+    fn finest(place: usize, volume: &'a Candidate) -> Self {
+        Self {
+            place,
+            volume,
+            factor: Some(Xyz::all(1)),
+        }
+    }
 }
 
 impl<'a> Pyramid<'a> {
     /// A volume with one level.
-    fn single(volume: &'a Candidate) -> Self {
-        let named_by = volume.marks.named_by.as_deref().unwrap_or(&volume.path);
+    fn single(place: usize, volume: &'a Candidate) -> Self {
         Self {
-            finest: volume,
-            coarser: Vec::new(),
-            named_by,
+            levels: vec![PyramidLevel::finest(place, volume)],
+            named_by: volume.marks.named_by.as_deref().unwrap_or(&volume.path),
         }
     }
 
-    /// The path from which the volume gets its name.
-    pub fn named_by(&self) -> &'a str {
-        self.named_by
-    }
-
     pub fn finest(&self) -> &'a Candidate {
-        self.finest
+        self.levels[0].volume
     }
 
-    pub fn levels(&self) -> impl Iterator<Item = (&'a Candidate, Option<Xyz<u64>>)> + '_ {
-        std::iter::once((self.finest, Some(Xyz::all(1)))).chain(self.coarser.iter().copied())
+    /// Whether each level can be the next one after the one before.
+    fn is_consistent(&self) -> bool {
+        self.levels
+            .windows(2)
+            .all(|pair| follows(self.finest(), pair[0].volume, pair[1]))
     }
 }
 
@@ -95,30 +95,27 @@ pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
         .into_iter()
         .chain(factored_runs(volumes))
     {
-        let places: Vec<usize> = run.members.iter().map(|member| member.place).collect();
-        if let Some(first) = places.first()
-            && !places.iter().any(|place| taken.contains(place))
-            && let Some(pyramid) = run.joined()
-        {
-            found.insert(*first, pyramid);
+        let places: Vec<usize> = run.levels.iter().map(|level| level.place).collect();
+        if !places.iter().any(|place| taken.contains(place)) && run.is_consistent() {
+            found.insert(places[0], run);
             taken.extend(places);
         }
     }
     for (place, volume) in volumes.iter().enumerate() {
         if !taken.contains(&place) {
-            found.insert(place, Pyramid::single(volume));
+            found.insert(place, Pyramid::single(place, volume));
         }
     }
     found.into_values().collect()
 }
 
 /// Runs of levels with numbers: `s0`, `s1`, … and similar.
-fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
-    let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, LevelMember<'a>>> = BTreeMap::new();
+fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
+    let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, PyramidLevel<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         for prefix in PREFIXES {
             if let Some(number) = number_after(last_of(&volume.path), prefix) {
-                let member = LevelMember {
+                let level = PyramidLevel {
                     place,
                     volume,
                     factor: volume.marks.factor,
@@ -126,61 +123,60 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
                 runs.entry((group_of(&volume.path), prefix))
                     .or_default()
                     .entry(number)
-                    .or_insert(member);
+                    .or_insert(level);
             }
         }
     }
     let mut found = Vec::new();
-    for ((group, _), members) in runs {
-        let members: Vec<LevelMember<'a>> = members.into_values().collect();
-        if let Some(first) = members.first()
-            && (members.len() > 1 || first.factor.is_some())
-        {
-            let named_by = if group.is_empty() {
-                first.volume.path.as_str()
-            } else {
-                group
-            };
-            found.push(LevelRun { members, named_by });
+    for ((group, _), levels) in runs {
+        let mut levels: Vec<PyramidLevel<'a>> = levels.into_values().collect();
+        let first = levels[0];
+        if levels.len() == 1 && first.factor.is_none() {
+            continue;
         }
+        let base = first.factor.unwrap_or(Xyz::all(1));
+        for level in &mut levels {
+            level.factor = level
+                .factor
+                .map(|factor| factor.zip(base, |factor, base| factor / base.max(1)));
+        }
+        levels[0] = PyramidLevel::finest(first.place, first.volume);
+        let named_by = if group.is_empty() {
+            first.volume.path.as_str()
+        } else {
+            group
+        };
+        found.push(Pyramid { levels, named_by });
     }
     found
 }
 
 /// Runs of levels with factors: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
-fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
+fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     let paths: BTreeMap<&str, usize> = volumes
         .iter()
         .enumerate()
         .map(|(place, volume)| (volume.path.as_str(), place))
         .collect();
-    let mut runs: BTreeMap<usize, Vec<LevelMember<'a>>> = BTreeMap::new();
+    let mut runs: BTreeMap<usize, Vec<PyramidLevel<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
             && let Some(first) = paths.get(&*base)
             && let Some(factor) = fitting(volumes[*first], volume, &factors)
         {
-            runs.entry(*first).or_default().push(LevelMember {
+            runs.entry(*first).or_default().push(PyramidLevel {
                 place,
                 volume,
                 factor: Some(factor),
             });
         }
     }
-    let runs = runs.into_iter().map(|(place, mut members)| {
-        members.sort_by_key(|member| member.factor.map(Xyz::volume));
-        let volume = volumes[place];
-        members.insert(
-            0,
-            LevelMember {
-                place,
-                volume,
-                factor: Some(Xyz::all(1)),
-            },
-        );
-        LevelRun {
-            members,
-            named_by: &volume.path,
+    let runs = runs.into_iter().map(|(place, mut levels)| {
+        levels.sort_by_key(|level| level.factor.map(Xyz::volume));
+        levels.insert(0, PyramidLevel::finest(place, volumes[place]));
+        Pyramid {
+            levels,
+            named_by: &volumes[place].path,
         }
     });
     runs.collect()
@@ -232,34 +228,9 @@ fn fits(full: u64, factor: u64, extent: u64) -> bool {
     extent == full.div_ceil(factor) || extent == (full / factor).max(1)
 }
 
-impl<'a> LevelRun<'a> {
-    /// The pyramid of the members, if each can be the next level after the one before.
-    fn joined(&self) -> Option<Pyramid<'a>> {
-        let first = *self.members.first()?;
-        let finest = first.volume;
-        let follow = self
-            .members
-            .windows(2)
-            .all(|pair| follows(finest, pair[0].volume, pair[1]));
-        let base = first.factor.unwrap_or(Xyz::all(1));
-        let mut coarser = Vec::new();
-        for member in &self.members[1..] {
-            let relative = member
-                .factor
-                .map(|factor| factor.zip(base, |factor, base| factor / base.max(1)));
-            coarser.push((member.volume, relative));
-        }
-        follow.then_some(Pyramid {
-            finest,
-            coarser,
-            named_by: self.named_by,
-        })
-    }
-}
-
 /// Whether a volume can be the level after `finer`; with an explicit factor, its size is not
 /// checked.
-fn follows(finest: &Candidate, finer: &Candidate, next: LevelMember<'_>) -> bool {
+fn follows(finest: &Candidate, finer: &Candidate, next: PyramidLevel<'_>) -> bool {
     let axes = finest.axes();
     let volume = next.volume;
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
@@ -291,13 +262,14 @@ mod tests {
         let volumes: Vec<&Candidate> = volumes.iter().collect();
         let paths = |pyramid: &Pyramid<'_>| {
             pyramid
-                .levels()
-                .map(|(level, _)| level.path.clone())
+                .levels
+                .iter()
+                .map(|level| level.volume.path.clone())
                 .collect()
         };
         pyramids(&volumes)
             .iter()
-            .map(|p| (p.named_by().to_owned(), paths(p)))
+            .map(|p| (p.named_by.to_owned(), paths(p)))
             .collect()
     }
 
@@ -372,7 +344,7 @@ mod tests {
         ];
         let volumes: Vec<&Candidate> = volumes.iter().collect();
         let found = pyramids(&volumes);
-        let factors: Vec<_> = found[0].levels().map(|(_, factor)| factor).collect();
+        let factors: Vec<_> = found[0].levels.iter().map(|level| level.factor).collect();
         assert_eq!(factors, [Some(Xyz::all(1)), Some(Xyz::new(4, 4, 1))]);
     }
 }
