@@ -135,7 +135,7 @@ pub struct Discovery {
 
 /// Recognises a file's layout and finds its channels.
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
-    let contents = Contents::new(file, LAYOUTS);
+    let contents = Contents::new(file);
     let ((name, layout), because) = recognised(&contents);
     let mut channels = match layout.channels(&contents)? {
         Some(channels) => channels,
@@ -194,11 +194,8 @@ pub fn channel_at(
     name: Name,
     given: &ChannelOverrides,
 ) -> Result<FoundChannel, OpenError> {
-    Ok(plain::channel_of(
-        Contents::new(file, LAYOUTS).candidate(path)?,
-        name,
-        given,
-    ))
+    let volume = Contents::new(file).candidate(path)?;
+    Ok(plain::channel_of(volume, name, given))
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ impl Paths {
     }
 
     /// Each path at its number's index, with gaps for missing numbers.
-    pub(super) fn by_number(paths: impl Iterator<Item = (u64, String)>) -> Vec<Option<String>> {
+    fn by_number(paths: impl Iterator<Item = (u64, String)>) -> Vec<Option<String>> {
         let mut placed = Vec::new();
         for (number, path) in paths.filter(|(number, _)| *number < MAX_NUMBERED) {
             let place = number as usize;
@@ -244,8 +244,7 @@ impl VoxelSize {
 
     /// From numbers in x, y, z order.
     pub(super) fn xyz(numbers: &[f64], unit: Option<&str>) -> Option<Self> {
-        let [x, y, z] = *numbers else { return None };
-        Self::new(Xyz::new(x, y, z), unit)
+        Self::new(xyz(numbers)?, unit)
     }
 }
 
@@ -255,10 +254,9 @@ pub(super) fn usual_unit(unit: &str) -> Option<String> {
     (!unit.is_empty()).then(|| units::usual(unit))
 }
 
-/// A position from numbers in x, y, z order.
-pub(super) fn position(numbers: &[f64]) -> Option<Xyz<f64>> {
-    let [x, y, z] = *numbers else { return None };
-    Some(Xyz::new(x, y, z))
+/// Three numbers in x, y, z order, such as a position.
+pub(super) fn xyz(numbers: &[f64]) -> Option<Xyz<f64>> {
+    Some(<[f64; 3]>::try_from(numbers).ok()?.into())
 }
 
 /// The number after a prefix, of ASCII digits only: 12 after `TimePoint ` in `TimePoint 12`.
@@ -278,11 +276,9 @@ pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
 
 /// Three whole factors from 1 on, along x, y and z.
 pub(super) fn whole_factor(numbers: &[f64]) -> Option<Xyz<u64>> {
-    let factor = <[f64; 3]>::try_from(numbers).ok()?;
-    let is_whole = factor
-        .iter()
-        .all(|along| *along >= 1.0 && along.fract() == 0.0);
-    is_whole.then(|| Xyz::from(factor.map(|along| along as u64)))
+    let factor = xyz(numbers)?;
+    let is_whole = factor.map(|along| along >= 1.0 && along.fract() == 0.0) == Xyz::all(true);
+    is_whole.then(|| factor.map(|along| along as u64))
 }
 
 /// The code of a colour from red, green and blue, each from 0 to 1: `#ff8000` for 1, 0.5, 0.

@@ -13,7 +13,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::name::{Name, natural};
 use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
-use super::channel::position;
+use super::channel::xyz;
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
@@ -55,7 +55,7 @@ impl Layout for Chimera {
             label: group.text("name").filter(|name| !name.trim().is_empty()),
             axes: Some(View::zyx().axes),
             voxel: step.and_then(|step| VoxelSize::xyz(&step, None)),
-            origin: group.numbers("origin").and_then(|origin| position(&origin)),
+            origin: group.numbers("origin").and_then(|origin| xyz(&origin)),
             factor: about
                 .attributes
                 .numbers("subsample_spacing")

@@ -16,6 +16,7 @@ use voltile_hdf5::volume::hdf5::{
     UnfollowedLink,
 };
 
+use super::LAYOUTS;
 use super::channel::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
 
@@ -56,13 +57,10 @@ pub(super) trait Layout: Sync {
 
 /// A layout, and its name as it is shown to users.
 pub(super) type NamedLayout = (&'static str, &'static dyn Layout);
-/// All layouts, most specific first.
-type Layouts = &'static [NamedLayout];
 
 /// A file, and what is known about it so far.
 pub(super) struct Contents<'a> {
     pub file: &'a OpenFile,
-    layouts: Layouts,
     root: OnceCell<Vec<String>>,
     search: OnceCell<Result<Search, OpenError>>,
     notices: RefCell<Vec<Notice>>,
@@ -119,10 +117,9 @@ pub(super) struct Candidate {
 }
 
 impl<'a> Contents<'a> {
-    pub fn new(file: &'a OpenFile, layouts: Layouts) -> Self {
+    pub fn new(file: &'a OpenFile) -> Self {
         Self {
             file,
-            layouts,
             root: OnceCell::new(),
             search: OnceCell::new(),
             notices: RefCell::default(),
@@ -197,18 +194,14 @@ impl<'a> Contents<'a> {
         let dataset = self.file.dataset(path)?;
         let about = About::new(self.file, path, &dataset);
         let mut candidate = Candidate {
-            path: path.to_owned(),
-            shape: dataset.shape.clone(),
-            voxel: dataset.stored.voxel,
             meaning: dataset.stored.meaning,
-            marks: Marks {
-                reinterpret_as: about.is_bool_of_pytables().then_some(VoxelType::Bool),
-                ..Marks::default()
-            },
             is_virtual: dataset.storage == Storage::Virtual,
-            marked_by: Vec::new(),
+            ..Candidate::new(path, &dataset.shape, dataset.stored.voxel)
         };
-        for layout in self.layouts {
+        if about.is_bool_of_pytables() {
+            candidate.marks.reinterpret_as = Some(VoxelType::Bool);
+        }
+        for layout in LAYOUTS {
             candidate.add_marks(*layout, &about);
         }
         candidate.note_labels(self.file);
@@ -286,6 +279,19 @@ impl<'a> About<'a> {
 }
 
 impl Candidate {
+    /// A dataset of voxels without marks.
+    pub fn new(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
+        Self {
+            path: path.to_owned(),
+            shape: shape.to_vec(),
+            voxel,
+            meaning: ElementMeaning::Voxels,
+            marks: Marks::default(),
+            is_virtual: false,
+            marked_by: Vec::new(),
+        }
+    }
+
     /// Adds the marks of one layout; marks of layouts before it take precedence.
     fn add_marks(&mut self, (name, layout): NamedLayout, about: &About<'_>) {
         let Some(mut found) = layout.marks(about) else {
@@ -326,7 +332,7 @@ impl Candidate {
             return;
         };
         let about = About::new(contents.file, link, &dataset);
-        for (name, layout) in contents.layouts {
+        for (name, layout) in LAYOUTS {
             if layout.marks_links() {
                 self.add_marks((*name, *layout), &about);
             }
@@ -490,33 +496,13 @@ fn is_thumbnail(path: &str) -> bool {
 }
 
 #[cfg(test)]
-impl Candidate {
-    /// A dataset without marks.
-    pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
-        let path = path.to_owned();
-        let shape = shape.to_vec();
-        let meaning = ElementMeaning::Voxels;
-        let is_virtual = false;
-        Self {
-            path,
-            shape,
-            voxel,
-            meaning,
-            marks: Marks::default(),
-            is_virtual,
-            marked_by: Vec::new(),
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn thumbnails_and_single_pixels_are_no_channels_unless_they_are_declared() {
         let aside = |path: &str, shape: &[u64], rank: Option<Rank>| {
-            let mut candidate = Candidate::unmarked(path, shape, VoxelType::U8);
+            let mut candidate = Candidate::new(path, shape, VoxelType::U8);
             candidate.marks.rank = rank;
             candidate.aside().is_some()
         };

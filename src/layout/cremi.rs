@@ -5,7 +5,7 @@
 //! order and unit, is the position of their first voxel; without it, they start where the image
 //! does. Many other programs write a `resolution` like this one.
 
-use super::channel::position;
+use super::channel::xyz;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
@@ -29,7 +29,7 @@ impl Layout for Cremi {
         let mut origin = offset.unwrap_or_else(|| vec![0.0; 3]);
         origin.reverse();
         Some(Marks {
-            origin: position(&origin).filter(|_| voxel.is_some()),
+            origin: xyz(&origin).filter(|_| voxel.is_some()),
             voxel,
             ..Marks::because(format!("it has {}", about.path))
         })

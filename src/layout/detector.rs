@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     fn part(name: &str, shape: &[u64]) -> Candidate {
-        Candidate::unmarked(&format!("/entry/data/{name}"), shape, VoxelType::U16)
+        Candidate::new(&format!("/entry/data/{name}"), shape, VoxelType::U16)
     }
 
     fn missing(name: &str) -> UnfollowedLink {
@@ -458,7 +458,7 @@ mod tests {
         let wide = part("data_000002", &[10, 40, 60]);
         let flat = part("data_000003", &[40, 50]);
         let far = part("data_1000000000000", &FRAMES);
-        let bytes = Candidate::unmarked("/entry/data/data_000004", &FRAMES, VoxelType::U8);
+        let bytes = Candidate::new("/entry/data/data_000004", &FRAMES, VoxelType::U8);
         let volumes = [
             part("data_000001", &FRAMES),
             wide,

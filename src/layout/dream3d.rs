@@ -12,7 +12,7 @@ pub(super) mod simplnx;
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
 
-use super::channel::position;
+use super::channel::xyz;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
@@ -77,7 +77,7 @@ pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
         axes: axes.ok(),
         kind: labels.kind.or(is_colour.then_some(Kind::Rgb)),
         voxel: VoxelSize::xyz(&geometry.spacing, geometry.unit.as_deref()),
-        origin: position(&geometry.origin),
+        origin: xyz(&geometry.origin),
         ..labels
     })
 }

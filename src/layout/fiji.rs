@@ -37,12 +37,9 @@ impl Layout for Fiji {
             let places = times
                 .iter()
                 .map(|(number, time)| (number - first, format!("/{time}/{channel}")));
-            let paths = Paths::Times(Paths::by_number(
-                places.filter(|(_, path)| contents.file.has(path)),
-            ));
             let level = FoundLevel {
                 factor: Some(Xyz::all(1)),
-                paths,
+                paths: Paths::times(0, places.filter(|(_, path)| contents.file.has(path))),
                 view: View::from_axes(volume.axes()),
             };
             found.push(described(Name::nearest(&channel), &volume, vec![level]));

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn volume(path: &str, shape: [u64; 3]) -> Candidate {
-        Candidate::unmarked(path, &shape, VoxelType::U8)
+        Candidate::new(path, &shape, VoxelType::U8)
     }
 
     /// The paths of the levels of each pyramid, and the names.

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn rank(path: &str, shape: &[u64], voxel: VoxelType) -> Rank {
-        Candidate::unmarked(path, shape, voxel).rank()
+        Candidate::new(path, shape, voxel).rank()
     }
 
     #[test]

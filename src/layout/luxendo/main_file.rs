@@ -78,7 +78,7 @@ impl ChannelView {
             let paths = times
                 .iter()
                 .map(|(number, time)| (number - first, self.data(time, &level)));
-            let paths = Paths::Times(Paths::by_number(paths.filter(|(_, path)| file.has(path))));
+            let paths = Paths::times(0, paths.filter(|(_, path)| file.has(path)));
             levels.push(FoundLevel::zyx(None, paths));
         }
         levels.retain(|level| level.paths.first().is_some());
