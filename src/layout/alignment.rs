@@ -57,14 +57,8 @@ impl Ratio {
         };
         let own_size = labels.facts.voxel_size?;
         let exact = own_size.zip(image.facts.voxel_size?, |own, other| own * unit / other);
-        let times = match exact.map(whole_ratio) {
-            Xyz {
-                x: Some(x),
-                y: Some(y),
-                z: Some(z),
-            } => Some(Xyz::new(x, y, z)),
-            _ => None,
-        };
+        let is_whole = exact.map(is_whole_ratio) == Xyz::all(true);
+        let times = is_whole.then(|| exact.map(|ratio| ratio.round() as u64));
         Some(Self { exact, times, unit })
     }
 
@@ -80,7 +74,7 @@ impl Ratio {
         labels.transforms = labels
             .transforms
             .map(|transform| finer(times, transform, image));
-        labels.levels = repeated(times, &labels.levels);
+        labels.levels = repeated(times, std::mem::take(&mut labels.levels));
         labels.made = labels
             .made
             .iter()
@@ -98,13 +92,10 @@ impl Ratio {
     }
 }
 
-/// The whole number that a ratio of edges is close to; `None` if there is none, or if it is too
-/// large.
-fn whole_ratio(ratio: f64) -> Option<u64> {
+/// Whether a ratio of edges is close to a whole number that is not too large.
+fn is_whole_ratio(ratio: f64) -> bool {
     let nearest = ratio.round();
-    let is_whole =
-        (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
-    is_whole.then_some(nearest as u64)
+    (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest
 }
 
 /// The transform of repeated voxels. A file gives the position of either the corner or the centre
@@ -134,19 +125,14 @@ fn is_whole(distance: f64) -> bool {
 
 /// The levels of labels whose voxels are repeated: the finest one with repeated voxels, then, as
 /// they are stored, the levels that the image can have, too.
-fn repeated(times: Xyz<u64>, levels: &[FoundLevel]) -> Vec<FoundLevel> {
-    let Some(finest) = levels.first() else {
-        return Vec::new();
+fn repeated(times: Xyz<u64>, mut levels: Vec<FoundLevel>) -> Vec<FoundLevel> {
+    let Some(finest) = levels.first_mut() else {
+        return levels;
     };
-    let whole = FoundLevel {
-        factor: Some(Xyz::all(1)),
-        ..finest.clone()
-    };
-    let mut base = whole.clone();
+    finest.factor = Some(Xyz::all(1));
+    let mut base = finest.clone();
     base.view.repeat = times;
-    let stored = std::iter::once(&whole)
-        .chain(levels.iter().skip(1))
-        .filter_map(|level| coarser(times, level));
+    let stored = levels.iter().filter_map(|level| coarser(times, level));
     std::iter::once(base).chain(stored).collect()
 }
 

@@ -97,10 +97,9 @@ fn other(about: &About<'_>) -> Option<Marks> {
         .map(|(_, letters)| *letters);
     let is_mask = about.last() == "image_mask" && rank == 3;
     let letters = match known {
-        Some(letters) => Some(letters),
         None if is_mask && is_x_first(about.file) => Some("zxy"),
         None if is_mask => Some("zyx"),
-        None => None,
+        known => known,
     };
     if letters.is_none() {
         let namespace = group.text("namespace").unwrap_or_default();
@@ -140,17 +139,13 @@ fn image(about: &About<'_>) -> Option<Marks> {
         ("RGBImage" | "RGBAImage" | "Image", 3) => true,
         _ => return None,
     };
-    let (x_first, y_first) = if is_colour {
-        ("xyc", "yxc")
-    } else {
-        ("xy", "yx")
+    let letters = match (is_colour, is_x_first(about.file)) {
+        (false, true) => "xy",
+        (false, false) => "yx",
+        (true, true) => "xyc",
+        (true, false) => "yxc",
     };
-    let axes = Axes::new(if is_x_first(about.file) {
-        x_first
-    } else {
-        y_first
-    })
-    .ok()?;
+    let axes = Axes::new(letters).ok()?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
     let pixel = about
         .attributes
