@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,17 +22,7 @@ use super::address::{BindAddress, is_host_label};
 use super::network::Proxy;
 use super::redis::RedisAddress;
 
-/// The maximum number of threads.
-const MAX_THREADS: usize = 1024;
-/// The maximum shutdown timeout.
-const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
-/// The minimum of other timeouts.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-/// The limits of the expiry of tiles.
-const SHORTEST_EXPIRY: Duration = Duration::from_secs(1);
-const LONGEST_EXPIRY: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// The minimum interval at which files are looked at.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Integers up to here are exact as floating point numbers (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -77,6 +68,18 @@ fn read<'de, D: Deserializer<'de>, T>(
     parse(&value).ok_or_else(|| D::Error::invalid_type(Unexpected::Other("another value"), &right))
 }
 
+/// Reads a text that passes a check; `right` names the expected text in the error.
+fn text<'de, D: Deserializer<'de>>(
+    from: D,
+    right: &str,
+    is_right: impl Fn(&str) -> bool,
+) -> Result<String, D::Error> {
+    read(from, right, |value| {
+        let text = text_of(value).filter(|text| is_right(text));
+        text.map(str::to_owned)
+    })
+}
+
 /// Reads a list of texts that pass a check; `right` names the expected text in the error.
 fn list<'de, D: Deserializer<'de>>(
     from: D,
@@ -109,8 +112,10 @@ fn whole_of(value: &Value) -> Option<i128> {
     }
 }
 
-fn time_of(value: &Value) -> Option<Duration> {
-    humantime::parse_duration(text_of(value)?).ok()
+/// A time with its unit, within limits.
+fn time_of(value: &Value, limits: RangeInclusive<Duration>) -> Option<Duration> {
+    let time = humantime::parse_duration(text_of(value)?).ok()?;
+    limits.contains(&time).then_some(time)
 }
 
 /// One or more addresses to listen on.
@@ -172,11 +177,8 @@ where
 
 /// A number of threads.
 pub(super) fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroUsize, D::Error> {
-    let right = format!("a whole number from 1 to {MAX_THREADS}");
-    read(from, &right, |value| {
-        let number = usize::try_from(whole_of(value)?).ok()?;
-        NonZeroUsize::new(number).filter(|number| number.get() <= MAX_THREADS)
-    })
+    let number = whole::<_, _, 1, 1024>(from)?;
+    Ok(NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN))
 }
 
 /// Reads one of two words. Returns whether it is the first one.
@@ -210,10 +212,8 @@ pub(super) fn out_of_bounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option
 
 /// A non-empty text without NUL, such as a path in a file system or in an HDF5 file.
 pub(super) fn path<'de, D: Deserializer<'de>, T: From<String>>(from: D) -> Result<T, D::Error> {
-    read(from, "a path in quotes", |value| {
-        let text = text_of(value).filter(|text| !text.is_empty() && !text.contains('\0'))?;
-        Some(T::from(text.to_owned()))
-    })
+    let is_path = |text: &str| !text.is_empty() && !text.contains('\0');
+    text(from, "a path in quotes", is_path).map(T::from)
 }
 
 /// Like [`path`], for an optional setting.
@@ -283,39 +283,31 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error
 pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let right =
         "a time with its unit in quotes, such as \"500ms\", \"10s\" or \"2m\", at most a day,";
-    read(from, right, |value| {
-        time_of(value).filter(|time| *time <= LONGEST_STOP)
-    })
+    read(from, right, |value| time_of(value, Duration::ZERO..=DAY))
 }
 
 /// A time with its unit, not too short to be useful.
 pub(super) fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let right = "a time with its unit in quotes, such as \"5s\", from \"1ms\" to a day,";
-    read(from, right, |value| {
-        time_of(value).filter(|time| (SHORTEST_TIMEOUT..=LONGEST_STOP).contains(time))
-    })
+    let limits = Duration::from_millis(1)..=DAY;
+    read(from, right, |value| time_of(value, limits))
 }
 
 /// An interval, or `false` for none.
 pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let right = "false, or an interval from \"100ms\" to a day, such as \"30s\",";
-    read(from, right, |value| {
-        if let ValueKind::Boolean(false) = value.kind {
-            return Some(None);
-        }
-        let within = SHORTEST_INTERVAL..=LONGEST_STOP;
-        time_of(value)
-            .filter(|time| within.contains(time))
-            .map(Some)
+    let limits = Duration::from_millis(100)..=DAY;
+    read(from, right, |value| match value.kind {
+        ValueKind::Boolean(false) => Some(None),
+        _ => time_of(value, limits).map(Some),
     })
 }
 
 /// The time after which a tile expires.
 pub(super) fn expiry<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let right = "a time from \"1s\" to \"3650d\", such as \"7d\",";
-    read(from, right, |value| {
-        time_of(value).filter(|time| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(time))
-    })
+    let limits = Duration::from_secs(1)..=3650 * DAY;
+    read(from, right, |value| time_of(value, limits))
 }
 
 /// A path in a URL: empty, or a slash and segments that need no percent-encoding. The first
@@ -396,12 +388,10 @@ pub(super) fn bucket_folder<'de, D: Deserializer<'de>>(
 pub(super) fn header<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let right =
         "a header's value of visible ASCII, such as \"no-cache\" or \"public, max-age=3600\",";
-    read(from, right, |value| {
-        let text = text_of(value)?;
-        let is_right = !text.trim().is_empty()
+    text(from, right, |text| {
+        !text.is_empty()
             && text == text.trim()
-            && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
-        is_right.then(|| text.to_owned())
+            && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
     })
 }
 
@@ -420,10 +410,7 @@ pub(super) fn origins<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>,
 pub(super) fn viewer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let right =
         "an address such as \"https://neuroglancer.example.org/\", without a query or a fragment,";
-    read(from, right, |value| {
-        let text = text_of(value).filter(|text| is_address(text, &["https", "http"]))?;
-        Some(Some(text.to_owned()))
-    })
+    text(from, right, |text| is_address(text, &["https", "http"])).map(Some)
 }
 
 /// The public address of a folder; it gets a slash at its end. The error does not repeat a wrong
