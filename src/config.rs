@@ -11,7 +11,6 @@
 //! settings. `example.toml` explains every key; tests compare it with the settings and
 //! with the manual.
 
-mod access;
 mod address;
 mod check;
 mod faults;
@@ -37,9 +36,12 @@ pub use settings::{
     LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls,
 };
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use faults::Notes;
+use voltile_base::name::{Name, Pattern};
+use voltile_base::tile::Fingerprint;
 
 /// A complete configuration file with every key explained. It is valid as it is, and with every key
 /// uncommented.
@@ -72,7 +74,7 @@ pub fn load(layers: &Layers) -> Loaded {
         };
     };
     check::check_names(&merged.tree, &mut notes);
-    let mut settings: Settings = tree::read(merged.tree.clone(), &mut notes);
+    let mut settings = tree::read(merged.tree.clone(), &mut notes);
     let base = layers.config.as_deref().and_then(Path::parent);
     for dataset in settings.datasets.values_mut() {
         dataset.below = folder_below(dataset, base).unwrap_or_default();
@@ -86,7 +88,7 @@ pub fn load(layers: &Layers) -> Loaded {
         dataset.below = PathBuf::new();
     }
     for (token, dataset) in &mut settings.datasets {
-        dataset.access = access::rules_of(token, &settings.access);
+        dataset.access = rules_of(token, &settings.access);
     }
     check::check(&settings, &mut notes);
     let shortage = layers
@@ -99,6 +101,17 @@ pub fn load(layers: &Layers) -> Loaded {
         warnings,
         shortage,
     }
+}
+
+/// Identifies the rules of access that protect a dataset by the patterns that match its token.
+/// Other datasets and the secrets of the entries do not change the fingerprint.
+fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
+    let patterns = entries
+        .iter()
+        .flat_map(|entry| &entry.datasets)
+        .filter(|pattern| pattern.matches(token));
+    let texts: BTreeSet<&str> = patterns.map(Pattern::as_str).collect();
+    (!texts.is_empty()).then(|| Fingerprint::digest(&texts))
 }
 
 /// The path of the folder of a dataset's file below `base`, the folder of the configuration: `data`

@@ -16,9 +16,9 @@ use voltile_hdf5::store::address::Address;
 
 use super::faults::Notes;
 use super::memory::Memory;
-use super::settings::{DatasetSettings, Settings};
+use super::settings::DatasetSettings;
 use super::toml_file;
-use super::tree::has_key;
+use super::tree::has_known_keys;
 use super::values;
 
 /// The configuration file that is read if none is named and no data file is given.
@@ -432,7 +432,7 @@ fn single_underscore(rest: &str) -> Option<String> {
     let (section, key) = rest.split_once('_')?;
     let path = [section, key].map(str::to_ascii_lowercase);
     let is_section = SECTIONS.contains(&path[0].as_str());
-    if !is_section || !has_key::<Settings>(&nest(&path, Value::default())) {
+    if !is_section || !has_known_keys(&nest(&path, Value::default())) {
         return None;
     }
     Some(format!("{PREFIX}{section}{BETWEEN}{key}"))

@@ -5,12 +5,11 @@
 
 use config::{Value, ValueKind};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{
-    self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor,
-};
+use serde::de::{self, Deserialize, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde_path_to_error::Segment;
 
 use super::faults::{Notes, child, expected, located};
+use super::settings::Settings;
 
 /// The nearest key is suggested if it is at most this many edits from the wrong key, plus one edit
 /// for every four letters of the nearest key.
@@ -147,10 +146,7 @@ fn one_of(words: &[&str]) -> String {
 }
 
 /// Reads the tree. Each key that cannot be read is a fault, and left out.
-pub(super) fn read<T>(mut tree: Value, notes: &mut Notes) -> T
-where
-    T: Default + DeserializeOwned,
-{
+pub(super) fn read(mut tree: Value, notes: &mut Notes) -> Settings {
     loop {
         let error = match serde_path_to_error::deserialize(TreeValue(&tree)) {
             Ok(settings) => return settings,
@@ -168,7 +164,7 @@ where
         let problem: ValueProblem = error.into_inner();
         let Some(value) = take(&mut tree, &path) else {
             notes.fault(key, problem.to_string());
-            return T::default();
+            return Settings::default();
         };
         let problem = match problem {
             ValueProblem::Expected(wanted) => expected(&wanted, &value),
@@ -179,9 +175,9 @@ where
     }
 }
 
-/// Whether serde meets no unknown key when it reads `T`, a table of the settings, from the tree.
-pub(super) fn has_key<T: DeserializeOwned>(tree: &Value) -> bool {
-    let read: Result<T, ValueProblem> = T::deserialize(TreeValue(tree));
+/// Whether serde meets no unknown key when it reads the tree.
+pub(super) fn has_known_keys(tree: &Value) -> bool {
+    let read = Settings::deserialize(TreeValue(tree));
     !matches!(read, Err(ValueProblem::UnknownKey(_)))
 }
 
