@@ -24,12 +24,12 @@ mod toml_file;
 mod tree;
 mod values;
 
-pub use address::{BindAddress, NotAnAddress};
+pub use address::BindAddress;
 pub use faults::Fault;
 pub use layers::{DEFAULT_FILE, Layers};
 pub use memory::Memory;
-pub use network::{Network, NotANetwork, Proxy};
-pub use redis::{NotARedisAddress, RedisAddress};
+pub use network::{Network, Proxy};
+pub use redis::RedisAddress;
 pub use restart::restart_only;
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,

@@ -12,25 +12,16 @@ use voltile_base::request::digits;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BindAddress(String);
 
-/// Why a text is not an address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not an address with a port: expected HOST:PORT, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface)"
-)]
-pub struct NotAnAddress {
-    /// The text as given.
-    pub text: String,
-}
-
 impl BindAddress {
     /// Checks the text's form; whether the host exists is found out when binding.
-    pub fn new(text: &str) -> Result<Self, NotAnAddress> {
-        let text = text.to_owned();
-        if text.parse::<SocketAddr>().is_ok() || is_named_address(&text) {
-            Ok(Self(text))
-        } else {
-            Err(NotAnAddress { text })
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.parse::<SocketAddr>().is_ok() || is_named_address(text) {
+            return Ok(Self(text.to_owned()));
         }
+        Err(format!(
+            "{text:?} is not an address with a port: expected HOST:PORT, such as \"127.0.0.1:8080\", \"localhost:0\" (any \
+             free port) or \"[::]:80\" (every interface)"
+        ))
     }
 
     /// The text.
