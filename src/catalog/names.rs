@@ -23,6 +23,7 @@ use voltile_base::flow::stalls::{self, Stalls, Unresponsive};
 use voltile_hdf5::store::Store;
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile};
 
+pub(super) use proposed::propose;
 pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
@@ -36,7 +37,7 @@ const BOOKKEEPING: usize = 1024;
 /// with reading it. Clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
-    kept: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
+    cache: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
     /// The maximum size in bytes of all tables together, and of a table that is being read.
     max_bytes: usize,
     /// Tables are read one after the other, unless a read takes too long.
@@ -79,7 +80,7 @@ impl Tables {
         // The ends of cells are numbers of 32 bits.
         let max_bytes = (boxes / 4).min(1 << 30);
         Self {
-            kept: Cache::new(max_bytes, held),
+            cache: Cache::new(max_bytes, held),
             max_bytes,
             turns: Arc::default(),
         }
@@ -113,10 +114,10 @@ pub struct Names {
     /// The file of the channel.
     file: OpenFile,
     tables: Tables,
-    /// The key of this table among all tables.
-    number: u64,
+    /// The key of this table in the cache.
+    key: u64,
     /// Held while the table is read on behalf of requests.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    reading: Arc<tokio::sync::Mutex<()>>,
     reads: AtomicUsize,
 }
 
@@ -134,8 +135,8 @@ impl Names {
             settings: settings.clone(),
             file: file.clone(),
             tables: tables.clone(),
-            number: fastrand::u64(..),
-            turn: Arc::default(),
+            key: fastrand::u64(..),
+            reading: Arc::default(),
             reads: AtomicUsize::new(0),
         };
         let is_there = match (&settings.file, &settings.path) {
@@ -149,7 +150,7 @@ impl Names {
 
     /// The table as it was last read; `None` if it is not in memory or has a problem.
     pub(super) fn known(&self) -> Option<Arc<Labels>> {
-        self.tables.kept.peek(&self.number)?.1.ok()
+        self.tables.cache.peek(&self.key)?.1.ok()
     }
 
     /// The text file that holds the table, if one does.
@@ -165,11 +166,11 @@ impl Names {
     /// The table, read on a thread for blocking work unless it is known. Errors do not name its
     /// file. Fails if the file is stuck.
     pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<ReadLabels, Unresponsive> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let reading = Arc::clone(&self.reading).lock_owned().await;
         let names = Arc::clone(self);
         let stalls = stalls.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _reading = reading;
             stalls.watched(|| names.read())
         });
         read.await
@@ -182,8 +183,8 @@ impl Names {
         let name = self.settings.name.as_deref();
         let now = self.text_file().map(identity).transpose();
         let now = now.map_err(NoNames::Wrong)?;
-        let kept = &self.tables.kept;
-        let flight = match kept.lookup_if(&self.number, |(then, _)| *then == now) {
+        let cache = &self.tables.cache;
+        let flight = match cache.lookup_if(&self.key, |(then, _)| *then == now) {
             Lookup::Ready((_, labels)) => return labels,
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
@@ -224,16 +225,6 @@ impl Names {
     fn path(&self) -> &str {
         self.settings.path.as_deref().unwrap_or("/")
     }
-}
-
-/// The table for the labels of a channel that a file obviously has, or that lies beside it.
-/// `has_other_labels`: whether the file has other channels of labels.
-pub(super) fn propose(
-    file: &OpenFile,
-    channel: &str,
-    has_other_labels: bool,
-) -> Option<NamesSettings> {
-    proposed::table(file, channel, has_other_labels)
 }
 
 /// Reads the table at a path until the time `until`, to see whether the library survives it.

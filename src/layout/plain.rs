@@ -92,7 +92,10 @@ pub(super) fn channels(
         }
     }
     // `a_0` may be the first component of `a`, or a dataset of that name.
-    let names_found = channels.iter().map(|channel| channel.name.clone()).collect();
+    let names_found = channels
+        .iter()
+        .map(|channel| channel.name.clone())
+        .collect();
     for (channel, name) in channels.iter_mut().zip(numbered(names_found)) {
         channel.name = name;
     }

@@ -19,9 +19,9 @@ const MAX_TABLE: usize = 64 << 20;
 const STRUCTURES: &str = "structures.csv";
 
 /// The table for the labels of a channel: the only one in its file, or the one beside it. If the
-/// file has several tables, or other channels of labels (`has_other_labels`), it is the table whose path
-/// contains the name of the channel.
-pub(super) fn table(
+/// file has several tables, or other channels of labels (`has_other_labels`), it is the table whose
+/// path contains the name of the channel.
+pub(in crate::catalog) fn propose(
     file: &OpenFile,
     channel: &str,
     has_other_labels: bool,

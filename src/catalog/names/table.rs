@@ -56,8 +56,9 @@ pub struct Column {
     pub name: String,
     /// Whether each cell is a number or empty.
     pub is_number: bool,
-    all: String,
-    /// The end of each cell.
+    /// All cells, one after the other.
+    text: String,
+    /// The end of each cell in the text.
     ends: Vec<u32>,
 }
 
@@ -224,7 +225,7 @@ impl Column {
     /// The cell of the label with this rank among all ids.
     pub fn get(&self, rank: usize) -> &str {
         let start = rank.checked_sub(1).map_or(0, |before| self.end(before));
-        self.all.get(start..self.end(rank)).unwrap_or_default()
+        self.text.get(start..self.end(rank)).unwrap_or_default()
     }
 
     fn end(&self, rank: usize) -> usize {
@@ -232,8 +233,8 @@ impl Column {
     }
 
     fn push(&mut self, cell: &str) {
-        self.all.push_str(cell);
-        self.ends.push(self.all.len() as u32);
+        self.text.push_str(cell);
+        self.ends.push(self.text.len() as u32);
     }
 
     /// Brings the cells into another order.
@@ -241,7 +242,7 @@ impl Column {
         let mut arranged = Self {
             name: std::mem::take(&mut self.name),
             is_number: self.is_number,
-            all: String::with_capacity(self.all.len()),
+            text: String::with_capacity(self.text.len()),
             ends: Vec::with_capacity(rows.len()),
         };
         for row in rows {
@@ -261,7 +262,7 @@ impl Labels {
     pub(super) fn bytes(&self) -> usize {
         let columns = self.names.iter().chain(&self.properties);
         let cells: usize = columns
-            .map(|column| column.all.len() + size_of_val(&*column.ends))
+            .map(|column| column.text.len() + size_of_val(&*column.ends))
             .sum();
         cells + size_of_val(&*self.ids)
     }
