@@ -31,7 +31,7 @@ const MIN_SERIES: usize = 5;
 
 pub(super) struct Chimera;
 
-/// The datasets of a group: levels of one image, finest first.
+/// The datasets of a group: levels of one image, finest first; at least one.
 struct MapImage<'a> {
     group: &'a str,
     levels: Vec<(Xyz<u64>, &'a Candidate)>,
@@ -137,26 +137,20 @@ fn is_unmarked_series(images: &[MapImage<'_>]) -> bool {
         && images.len() >= MIN_SERIES
         && images
             .windows(2)
-            .all(|pair| pair[0].shape() == pair[1].shape())
+            .all(|pair| pair[0].finest().shape == pair[1].finest().shape)
 }
 
 /// A channel for each image, named after its group.
 fn one_by_one(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let groups: Vec<&str> = images.iter().map(|image| image.group).collect();
-    images
-        .iter()
-        .zip(names(&groups))
-        .filter_map(|(image, name)| alone(image, name))
-        .collect()
-}
-
-fn alone(image: &MapImage<'_>, name: Name) -> Option<FoundChannel> {
-    let (_, finest) = image.levels.first()?;
-    let levels = image
-        .levels
-        .iter()
-        .map(|(factor, volume)| FoundLevel::zyx(Some(*factor), Paths::One(volume.path.clone())));
-    Some(guess::described(name, finest, levels.collect()))
+    let mut channels = Vec::with_capacity(images.len());
+    for (image, name) in images.iter().zip(names(&groups)) {
+        let levels = image.levels.iter().map(|(factor, volume)| {
+            FoundLevel::zyx(Some(*factor), Paths::One(volume.path.clone()))
+        });
+        channels.push(guess::described(name, image.finest(), levels.collect()));
+    }
+    channels
 }
 
 /// The channels of a series: an image for each channel and time point.
@@ -170,16 +164,14 @@ fn over_time(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let channels = series.into_iter().filter_map(|(number, images)| {
         let first = images.iter().min_by_key(|image| image.time())?;
         let name = if has_channels {
-            format!("channel{number}")
+            Name::nearest(&format!("channel{number}"))
         } else {
-            last_of(first.group).to_owned()
+            Name::nearest(last_of(first.group))
         };
-        let (_, finest) = first.levels.first()?;
         let levels = first.levels.iter().map(|(factor, _)| {
             FoundLevel::zyx(Some(*factor), paths(&images, *factor, first.time()))
         });
-        let levels = levels.collect();
-        Some(guess::described(Name::nearest(&name), finest, levels))
+        Some(guess::described(name, first.finest(), levels.collect()))
     });
     channels.collect()
 }
@@ -194,9 +186,8 @@ fn paths(images: &[&MapImage<'_>], factor: Xyz<u64>, start: u64) -> Paths {
 }
 
 impl MapImage<'_> {
-    /// The shape of its finest level.
-    fn shape(&self) -> Option<&[u64]> {
-        self.levels.first().map(|(_, finest)| &*finest.shape)
+    fn finest(&self) -> &Candidate {
+        self.levels[0].1
     }
 
     /// Its number in a series.

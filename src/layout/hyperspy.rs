@@ -81,35 +81,20 @@ fn is_defined(text: &str) -> bool {
 /// it is a spectrum, its axis is z, and the last two navigated axes are y, x: three axes of which
 /// the first two are navigated are yxz.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
-    let mut signal = Vec::new();
-    let mut navigation = Vec::new();
-    for (index, is_navigated) in navigated.iter().enumerate() {
-        if *is_navigated {
-            navigation.push(index);
-        } else {
-            signal.push(index);
-        }
-    }
-    let mut letters = vec![None; navigated.len()];
-    let (outer, outer_letters) = match (&signal[..], &navigation[..]) {
-        ([y, x], outer) => {
-            letters[*y] = Some('y');
-            letters[*x] = Some('x');
-            (outer, "ztc")
-        }
-        ([energy], [outer @ .., y, x]) => {
-            letters[*y] = Some('y');
-            letters[*x] = Some('x');
-            letters[*energy] = Some('z');
-            (outer, "tc")
-        }
+    let (outer, signal): (Vec<usize>, Vec<usize>) =
+        (0..navigated.len()).partition(|index| navigated[*index]);
+    let letters_from_last = match (outer.len(), signal.len()) {
+        (_, 2) => "xyztc",
+        (2.., 1) => "zxytc",
         _ => return None,
     };
-    // The last of the outer axes gets the first letter.
-    for (index, letter) in outer.iter().rev().zip(outer_letters.chars()) {
-        letters[*index] = Some(letter);
-    }
-    Axes::new(&letters.into_iter().collect::<Option<String>>()?).ok()
+    let from_last = signal.iter().rev().chain(outer.iter().rev());
+    let mut letters: Vec<(&usize, char)> = from_last.zip(letters_from_last.chars()).collect();
+    letters.sort();
+    let letters: String = letters.into_iter().map(|(_, letter)| letter).collect();
+    Axes::new(&letters)
+        .ok()
+        .filter(|axes| axes.rank() == navigated.len())
 }
 
 #[cfg(test)]
