@@ -106,7 +106,7 @@ const LAYOUTS: &[NamedLayout] = &[
     ("VTKHDF", &vtk_hdf::VtkHdf),
     ("openPMD", &openpmd::OpenPmd),
     ("HDF-EOS5", &hdf_eos::HdfEos),
-    ("NeXus", &nexus::Nexus),
+    nexus::NEXUS,
     ("ilastik", &ilastik::Ilastik),
     ("HDF5 image", &hdf_image::HdfImage),
     ("netCDF", &netcdf::Netcdf),

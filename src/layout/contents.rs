@@ -19,6 +19,7 @@ use voltile_hdf5::volume::hdf5::{
 use super::LAYOUTS;
 use super::channel::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
+use super::nexus::NEXUS;
 
 /// Maximum number of datasets that are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
@@ -41,11 +42,6 @@ pub(super) trait Layout: Sync {
     /// Whether only datasets with its marks are channels of its files, rather than all that look
     /// like volumes.
     fn is_exclusive(&self) -> bool {
-        false
-    }
-
-    /// Whether the group of a soft link to a dataset may have its marks, too.
-    fn marks_links(&self) -> bool {
         false
     }
 
@@ -327,15 +323,9 @@ impl Candidate {
 
     /// Adds what the group of a soft link to it says: in NeXus, the group that describes data
     /// often holds only a link to the dataset.
-    fn add_marks_of_link(&mut self, contents: &Contents<'_>, link: &str) {
-        let Ok(dataset) = contents.file.dataset(link) else {
-            return;
-        };
-        let about = About::new(contents.file, link, &dataset);
-        for (name, layout) in LAYOUTS {
-            if layout.marks_links() {
-                self.add_marks((*name, *layout), &about);
-            }
+    fn add_marks_of_link(&mut self, file: &OpenFile, link: &str) {
+        if let Ok(dataset) = file.dataset(link) {
+            self.add_marks(NEXUS, &About::new(file, link, &dataset));
         }
     }
 
@@ -425,7 +415,7 @@ impl Search {
         match contents.candidate(path) {
             Ok(mut candidate) => {
                 for link in links.iter().take(MAX_ALIASES) {
-                    candidate.add_marks_of_link(contents, link);
+                    candidate.add_marks_of_link(contents.file, link);
                 }
                 match candidate.aside() {
                     None => self.volumes.push(candidate),

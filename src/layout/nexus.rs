@@ -17,7 +17,7 @@ use voltile_base::paint::Kind;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 
 use super::axis_names::{axis_named, completed, is_spectral};
-use super::contents::{About, Contents};
+use super::contents::{About, Contents, NamedLayout};
 use super::marks::Marks;
 use super::spacing::{Spacing, StoredAxis};
 use super::{FoundChannel, Layout, Rank, group_of, usual_axes};
@@ -27,13 +27,11 @@ const INTERPRETATION: &str = "interpretation";
 /// The attribute `default` is followed at most this many times from the root.
 const MAX_DEFAULTS: usize = 8;
 
-pub(super) struct Nexus;
+pub(super) const NEXUS: NamedLayout = ("NeXus", &Nexus);
+
+struct Nexus;
 
 impl Layout for Nexus {
-    fn marks_links(&self) -> bool {
-        true
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.group_attributes()?;
         let is_in_data_group = group.text("NX_class").as_deref() == Some("NXdata");
