@@ -247,37 +247,33 @@ fn read_file(path: &Path) -> Result<Value, String> {
 /// The tokens of data files served without configuration; none equals a token in the configuration.
 fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
-    let found: Vec<Location> = layers
+    let named = layers.files.iter().map(|file| (file.clone(), None));
+    let found = layers
         .found
         .iter()
-        .map(|path| Location::from(path.as_path()))
-        .collect();
+        .map(|path| (Location::from(path.as_path()), Some(path)));
+    let files: Vec<(Location, Option<&PathBuf>)> = named.chain(found).collect();
     let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
-    for file in layers.files.iter().chain(&found) {
+    for (file, _) in &files {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
-    let is_alone = |file: &Location| stems.get(&stem_of(file)) == Some(&1);
     let mut tokens: BTreeMap<Name, DatasetSettings> = BTreeMap::new();
-    let is_taken = |name: &Name, tokens: &BTreeMap<Name, DatasetSettings>| {
-        tokens.contains_key(name)
-            || layers.known.values().any(|known| known == name)
-            || below(configured, name.as_str()).is_some()
-    };
-    for file in &layers.files {
-        let token = token_of(file, None, is_alone(file), |name| is_taken(name, &tokens));
-        tokens.insert(token, DatasetSettings::of_file(file.clone()));
-    }
-    for (path, file) in layers.found.iter().zip(found) {
-        let is_served = |folder: &&Path| layers.folders.iter().any(|served| served == folder);
-        let folder = path.parent().filter(|folder| !is_served(folder));
-        let token = match layers.known.get(path) {
+    for (file, found) in files {
+        let is_taken = |name: &Name| {
+            tokens.contains_key(name)
+                || layers.known.values().any(|known| known == name)
+                || below(configured, name.as_str()).is_some()
+        };
+        let folder = found
+            .and_then(|path| path.parent())
+            .filter(|folder| layers.folders.iter().all(|served| served != folder));
+        let is_alone = stems.get(&stem_of(&file)) == Some(&1);
+        let token = match found.and_then(|path| layers.known.get(path)) {
             Some(token) => token.clone(),
-            None => token_of(&file, folder, is_alone(&file), |name| {
-                is_taken(name, &tokens)
-            }),
+            None => token_of(&file, folder, is_alone, is_taken),
         };
         let dataset = DatasetSettings {
-            found_in: Some(below_served(path, &layers.folders).to_owned()),
+            found_in: found.map(|path| below_served(path, &layers.folders).to_owned()),
             ..DatasetSettings::of_file(file)
         };
         tokens.insert(token, dataset);
