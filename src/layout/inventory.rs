@@ -158,19 +158,11 @@ impl ChannelRecord {
 
     /// The channel as layouts return it: copied levels and derived ones.
     pub fn found(&self) -> Option<FoundChannel> {
-        let mut copied = Vec::new();
-        let mut derived = Vec::new();
-        for level in &self.levels {
-            let levels = if level.made {
-                &mut derived
-            } else {
-                &mut copied
-            };
-            levels.push(self.level(level));
-        }
+        let (derived, copied): (Vec<_>, Vec<_>) = self.levels.iter().partition(|level| level.made);
+        let copied = copied.into_iter().map(|level| self.level(level)).collect();
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
-        found.made = derived;
+        found.made = derived.into_iter().map(|level| self.level(level)).collect();
         found.missing = self
             .missing_values
             .iter()
@@ -207,13 +199,6 @@ impl ChannelRecord {
     }
 
     fn view(&self) -> View {
-        let axes = [
-            AxisName::T,
-            AxisName::C,
-            AxisName::Z,
-            AxisName::Y,
-            AxisName::X,
-        ];
         let mut fixed = Vec::new();
         if !self.series {
             fixed.push((AxisName::T, 0));
@@ -225,7 +210,7 @@ impl ChannelRecord {
         View {
             fixed,
             reinterpret_as: is_bool.then_some(VoxelType::Bool),
-            ..View::from_axes(Axes::from_known(axes))
+            ..View::from_axes(Axes::from_known(AxisName::ALL))
         }
     }
 }

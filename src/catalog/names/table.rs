@@ -83,25 +83,25 @@ pub(super) fn places(
 ) -> Result<(usize, Option<usize>), String> {
     let id = match id {
         Some(id) => place(columns, id).ok_or_else(|| no_column(columns, id))?,
-        None => {
-            let mut usual = IDS.into_iter().filter_map(|usual| place(columns, usual));
-            let usual = usual.next();
-            usual.ok_or_else(|| no_column(columns, &IDS.join(" or ")))?
-        }
+        None => IDS
+            .into_iter()
+            .find_map(|usual| place(columns, usual))
+            .ok_or_else(|| no_column(columns, &IDS.join(" or ")))?,
     };
     let name = match name {
         Some(name) => Some(place(columns, name).ok_or_else(|| no_column(columns, name))?),
-        None => {
-            let mut usual = NAMES.into_iter().filter_map(|usual| place(columns, usual));
-            usual.find(|place| *place != id)
-        }
+        None => NAMES
+            .into_iter()
+            .filter_map(|usual| place(columns, usual))
+            .find(|place| *place != id),
     };
     Ok((id, name.filter(|place| *place != id)))
 }
 
 fn place(columns: &[&str], wanted: &str) -> Option<usize> {
-    let mut columns = columns.iter();
-    columns.position(|column| column.eq_ignore_ascii_case(wanted))
+    columns
+        .iter()
+        .position(|column| column.eq_ignore_ascii_case(wanted))
 }
 
 fn no_column(columns: &[&str], wanted: &str) -> String {
