@@ -163,8 +163,8 @@ impl<'a> Contents<'a> {
         self.searched().map_or(&[], |search| &search.unlisted)
     }
 
-    /// The path by which the dataset was found to which the soft link at `path` leads; `path`
-    /// itself if no soft link is there, or if there was no search.
+    /// The path under which the search found the dataset that the soft link at `path` leads to;
+    /// `path` itself if there is no soft link, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
         let Some(search) = self.searched() else {
             return path;

@@ -30,7 +30,7 @@ use super::{
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;
-/// Maximum length of a stack in parts, missing ones included, for each part that exists.
+/// A stack has at most this many parts, missing ones included, for each numbered name in its group.
 const MAX_SPREAD: u64 = 16;
 /// DECTRIS: the value of bad pixels in 32-bit data.
 const BAD_PIXEL: i128 = u32::MAX as i128;

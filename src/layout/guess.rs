@@ -48,7 +48,7 @@ const LABEL_WORDS: [&str; 17] = [
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
 /// Words in the last component of a path that mark integer data as labels if its voxels are like
-/// labels: images have some of these names, too. Other than for [`LABEL_WORDS`], a capital begins a
+/// labels: images have some of these names, too. Unlike for [`LABEL_WORDS`], a capital begins a
 /// word: `FeatureIds` has the word `ids`.
 const LIKELY_LABEL_WORDS: [&str; 10] = [
     "label",
@@ -265,7 +265,7 @@ fn names_labels(path: &str) -> bool {
         || (contains_word(groups, &LABEL_WORDS) && !contains_word(last, &IMAGE_WORDS))
 }
 
-/// Whether a text contains one of these words. Other than in [`words`], a capital does not begin a
+/// Whether a text contains one of these words. Unlike in [`words`], a capital does not begin a
 /// word: `FeatureIds` does not contain `ids`.
 fn contains_word(text: &str, known: &[&str]) -> bool {
     text.split(|c: char| !c.is_ascii_alphabetic())

@@ -1,5 +1,5 @@
-//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`. And Octave's files
-//! (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
+//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`. And Octave's
+//! files (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
 //!
 //! Sources: MathWorks, "MAT-File Versions", which only says that its files are HDF5; the reader
 //! `hdf5storage`, for the attributes; Octave's `ls-hdf5.cc`. Both programs are

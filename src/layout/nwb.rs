@@ -5,7 +5,7 @@
 //! "OnePhotonSeries", "OpticalSeries", "ImageMaskSeries"): their data is (frame, x, y) or (frame,
 //! x, y, z), transposed relative to images in numpy, since version 2.2; it was (frame, y, x) or
 //! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
-//! follow the specification; files whose writers did not say nothing of it. "GrayscaleImage",
+//! follow the specification; a file does not tell whether its writer did. "GrayscaleImage",
 //! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
 //! likewise. Four axes with three positions along the last are frames of colours, if they are bytes
 //! and not from a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution`
