@@ -22,7 +22,7 @@ pub(super) struct Berkeley;
 impl Layout for Berkeley {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.group();
-        if !about.group_attributes()?.has("emd_group_type") {
+        if !about.group_attributes().has("emd_group_type") {
             return None;
         }
         let beside = about.file.names_in(group);

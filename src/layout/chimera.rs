@@ -41,20 +41,21 @@ struct MapImage<'a> {
 
 impl Layout for Chimera {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.group_attributes().filter(|_| about.rank() == 3)?;
-        let step = group.numbers("step").filter(|step| step.len() == 3);
+        let group = about.group_attributes();
+        let step = group
+            .numbers("step")
+            .filter(|step| step.len() == 3 && about.rank() == 3)?;
         // Many programs write a `step`; `cmapfile` is known by its names.
         let is_named = number_after(last_of(about.group()), "map").is_some()
             && about.last().starts_with("data");
         let is_own = OWN.iter().any(|name| group.has(name))
             || about.path.starts_with("/Chimera/")
             || is_named;
-        step.as_ref().filter(|_| is_own)?;
-        Some(Marks {
+        is_own.then(|| Marks {
             named_by: Some(about.group().to_owned()),
             label: group.text("name").filter(|name| !name.trim().is_empty()),
             axes: Some(View::zyx().axes),
-            voxel: step.and_then(|step| VoxelSize::xyz(&step, None)),
+            voxel: VoxelSize::xyz(&step, None),
             origin: group.numbers("origin").and_then(|origin| xyz(&origin)),
             factor: about
                 .attributes

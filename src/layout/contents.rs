@@ -94,7 +94,7 @@ pub(super) struct About<'a> {
     /// The dataset's own attributes.
     pub attributes: Attributes,
     /// Read once for all layouts.
-    group_attributes: OnceCell<Option<Attributes>>,
+    group_attributes: OnceCell<Attributes>,
 }
 
 /// A dataset that may be a volume.
@@ -225,11 +225,10 @@ impl<'a> About<'a> {
         }
     }
 
-    /// The attributes of the dataset's group; `None` if it cannot be opened.
-    pub fn group_attributes(&self) -> Option<&Attributes> {
+    /// The attributes of the dataset's group; none if it cannot be opened.
+    pub fn group_attributes(&self) -> &Attributes {
         self.group_attributes
-            .get_or_init(|| self.file.attributes(self.group()))
-            .as_ref()
+            .get_or_init(|| self.file.attributes(self.group()).unwrap_or_default())
     }
 
     /// The path of the dataset's group, without the last slash.

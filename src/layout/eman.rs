@@ -18,11 +18,11 @@ impl Layout for Eman {
         let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
         number_after(number, "")?;
         let axes = usual_axes(about.rank())?;
-        let group = about.group_attributes();
         let spacings: Vec<_> = axes
             .iter()
             .map(|axis| {
-                let step = group?.number(&format!("EMAN.apix_{}", axis.letter()))?;
+                let name = format!("EMAN.apix_{}", axis.letter());
+                let step = about.group_attributes().number(&name)?;
                 Some(Spacing::new(step, None, Some("Å")))
             })
             .collect();

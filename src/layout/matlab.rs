@@ -22,10 +22,8 @@ pub(super) struct Matlab;
 
 impl Layout for Matlab {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let is_of_octave = about.last() == "value"
-            && about
-                .group_attributes()
-                .is_some_and(|group| group.has("OCTAVE_NEW_FORMAT"));
+        let is_of_octave =
+            about.last() == "value" && about.group_attributes().has("OCTAVE_NEW_FORMAT");
         if is_of_octave {
             let group = about.group();
             let because = format!("{group} has the attribute OCTAVE_NEW_FORMAT");

@@ -19,7 +19,7 @@ impl Layout for N5 {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_level = number_after(about.last(), "s").is_some();
-        let group = is_level.then(|| about.group_attributes()).flatten();
+        let group = is_level.then(|| about.group_attributes());
         let factor = own
             .numbers("downsamplingFactors")
             .and_then(|numbers| whole_factor(numbers.get(..3)?));
@@ -71,9 +71,10 @@ fn stated_axes(attributes: &Attributes) -> Option<Axes> {
 
 /// Whether the group of a level, or the parent of that group, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
-    let of_group = about.group_attributes().and_then(has_label_type);
     let of_parent = || has_label_type(&about.file.attributes(group_of(about.group()))?);
-    of_group.or_else(of_parent).unwrap_or(false)
+    has_label_type(about.group_attributes())
+        .or_else(of_parent)
+        .unwrap_or(false)
 }
 
 /// Whether a Paintera dataset has the type `label`, by the attributes of its group; `None` if the

@@ -33,7 +33,7 @@ struct Nexus;
 
 impl Layout for Nexus {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.group_attributes()?;
+        let group = about.group_attributes();
         let is_in_data_group = group.text("NX_class").as_deref() == Some("NXdata");
         let is_plotted = is_in_data_group && is_signal(about, group);
         let own_word = about.attributes.text(INTERPRETATION);
@@ -216,8 +216,7 @@ fn indices(group: &Attributes, name: &str) -> Option<Vec<f64>> {
 fn default_group(file: &OpenFile) -> Option<String> {
     let mut group = String::new();
     for _ in 0..MAX_DEFAULTS {
-        let path = if group.is_empty() { "/" } else { &group };
-        match file.attributes(path)?.text("default") {
+        match file.attributes(&group)?.text("default") {
             Some(next) => group = format!("{group}/{next}"),
             None => break,
         }

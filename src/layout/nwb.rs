@@ -57,7 +57,7 @@ fn series(about: &About<'_>) -> Option<Marks> {
     if about.last() != "data" {
         return None;
     }
-    let series = about.group_attributes()?.text("neurodata_type")?;
+    let series = about.group_attributes().text("neurodata_type")?;
     let is_of_microscope = match series.as_str() {
         "TwoPhotonSeries" | "OnePhotonSeries" => true,
         "ImageSeries" | "ImageMaskSeries" | "OpticalSeries" => false,
@@ -88,7 +88,7 @@ fn series(about: &About<'_>) -> Option<Marks> {
 /// The masks of regions of interest, and the data of extensions with three axes or more: the kinds
 /// in [`VOLUMES`] have known axes.
 fn other(about: &About<'_>) -> Option<Marks> {
-    let group = about.group_attributes()?;
+    let group = about.group_attributes();
     let kind = group.text("neurodata_type")?;
     let rank = about.rank();
     let known = VOLUMES

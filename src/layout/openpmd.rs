@@ -34,11 +34,10 @@ impl Layout for OpenPmd {
         }
         // A scalar record is a dataset, a vector a group of datasets.
         let record = if about.attributes.has("axisLabels") {
-            None
+            &about.attributes
         } else {
             about.group_attributes()
         };
-        let record = record.unwrap_or(&about.attributes);
         let is_reversed = record.text("dataOrder").as_deref() == Some("F");
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
         let shape = &about.dataset.shape;

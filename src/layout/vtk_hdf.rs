@@ -36,7 +36,7 @@ impl Layout for VtkHdf {
             origin: image.numbers("Origin").unwrap_or_default(),
             unit: None,
         };
-        let shown = about.group_attributes()?.text("Scalars");
+        let shown = about.group_attributes().text("Scalars");
         let is_shown = shown.as_deref() == Some(about.last());
         let mut marks = cells(about, &geometry)?;
         marks.rank = is_shown.then_some(Rank::Declared);
