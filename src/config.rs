@@ -28,7 +28,7 @@ pub use address::BindAddress;
 pub use faults::Fault;
 pub use layers::{DEFAULT_FILE, Layers};
 pub use memory::Memory;
-pub use network::{Network, Proxy};
+pub use network::Proxy;
 pub use redis::RedisAddress;
 pub use restart::restart_only;
 pub use settings::{

@@ -12,8 +12,8 @@ const MAPPED_PREFIX: u8 = 96;
 pub enum Proxy {
     /// The Unix socket: its permissions decide who can connect.
     Unix,
-    /// An address in a network.
-    Within(Network),
+    /// An address in a network; only zeros follow the network's prefix.
+    Within(IpNet),
 }
 
 impl Proxy {
@@ -22,7 +22,7 @@ impl Proxy {
         if text == "unix" {
             return Ok(Proxy::Unix);
         }
-        Network::new(text).map(Proxy::Within).ok_or_else(|| {
+        network(text).map(Proxy::Within).ok_or_else(|| {
             format!(
                 "{text:?} is not the address of a proxy: expected an IP address such as \"127.0.0.1\", or a network such \
                  as \"10.0.0.0/8\" or \"fd00::/8\", with only zeros after its prefix, or \"unix\""
@@ -34,37 +34,26 @@ impl Proxy {
     pub fn is_peer(&self, peer: Option<IpAddr>) -> bool {
         match (self, peer) {
             (Proxy::Unix, None) => true,
-            (Proxy::Within(network), Some(peer)) => network.contains(peer),
+            (Proxy::Within(network), Some(peer)) => network.contains(&peer.to_canonical()),
             (Proxy::Unix, Some(_)) | (Proxy::Within(_), None) => false,
         }
     }
 }
 
-/// An IP address, or all addresses with the same prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network(IpNet);
-
-impl Network {
-    /// Parses an address, or a network in CIDR notation (RFC 4632).
-    fn new(text: &str) -> Option<Self> {
-        let written = match text.parse::<IpNet>() {
-            Ok(network) => network,
-            Err(_) => IpNet::from(text.parse::<IpAddr>().ok()?),
-        };
-        // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
-        let network = match written.addr().to_canonical() {
-            address if address.is_ipv4() && written.addr().is_ipv6() => {
-                IpNet::new(address, written.prefix_len().checked_sub(MAPPED_PREFIX)?).ok()?
-            }
-            _ => written,
-        };
-        (network == network.trunc()).then_some(Self(network))
-    }
-
-    /// Whether an address belongs to the network.
-    fn contains(&self, address: IpAddr) -> bool {
-        self.0.contains(&address.to_canonical())
-    }
+/// Parses an address, or a network in CIDR notation (RFC 4632).
+fn network(text: &str) -> Option<IpNet> {
+    let written = match text.parse::<IpNet>() {
+        Ok(network) => network,
+        Err(_) => IpNet::from(text.parse::<IpAddr>().ok()?),
+    };
+    // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
+    let network = match written.addr().to_canonical() {
+        address if address.is_ipv4() && written.addr().is_ipv6() => {
+            IpNet::new(address, written.prefix_len().checked_sub(MAPPED_PREFIX)?).ok()?
+        }
+        _ => written,
+    };
+    (network == network.trunc()).then_some(network)
 }
 
 #[cfg(test)]
@@ -72,9 +61,9 @@ mod tests {
     use super::*;
 
     fn contains(network: &str, address: &str) -> bool {
-        Network::new(network)
+        Proxy::new(network)
             .unwrap()
-            .contains(address.parse().unwrap())
+            .is_peer(Some(address.parse().unwrap()))
     }
 
     #[test]
@@ -113,7 +102,7 @@ mod tests {
             "127.0.0.1:80",
             " ::1",
         ] {
-            assert!(Network::new(wrong).is_none(), "{wrong:?}");
+            assert!(Proxy::new(wrong).is_err(), "{wrong:?}");
         }
     }
 }
