@@ -53,7 +53,7 @@ impl Layout for Chimera {
             || is_named;
         is_own.then(|| Marks {
             named_by: Some(about.group().to_owned()),
-            label: group.text("name").filter(|name| !name.trim().is_empty()),
+            label: group.text("name"),
             axes: Some(View::zyx().axes),
             voxel: VoxelSize::xyz(&step, None),
             origin: group.numbers("origin").and_then(|origin| xyz(&origin)),

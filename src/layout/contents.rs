@@ -317,6 +317,7 @@ impl Candidate {
             .axes
             .filter(|axes| axes.rank() == rank && has_plane(axes));
         found.is_spectrum &= found.axes.is_some();
+        found.label = found.label.filter(|label| !label.trim().is_empty());
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
 

@@ -71,15 +71,9 @@ fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
 
 /// The title of the acquisition, else the description of its channel.
 fn title(about: &About<'_>, acquisition: &str) -> Option<String> {
-    for name in ["Title", "ChannelDescription"] {
-        let text = about
-            .file
-            .text(&format!("{acquisition}/PhysicalData/{name}"));
-        if let Some(text) = text
-            && !text.trim().is_empty()
-        {
-            return Some(text);
-        }
-    }
-    None
+    ["Title", "ChannelDescription"]
+        .map(|name| format!("{acquisition}/PhysicalData/{name}"))
+        .iter()
+        .filter_map(|path| about.file.text(path))
+        .find(|text| !text.trim().is_empty())
 }

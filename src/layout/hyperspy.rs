@@ -32,15 +32,12 @@ impl Layout for Hyperspy {
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
         let general = about.file.attributes(&format!("{group}/metadata/General"));
-        let title = general
-            .and_then(|general| general.text("title"))
-            .filter(|title| !title.trim().is_empty());
         // hyperspy's name for the group of a signal without a title.
         let is_unnamed = last_of(group) == "__unnamed__";
         Some(Marks {
             because: Some(format!("it has {group}/axis-0")),
             named_by: (!is_unnamed).then(|| group.to_owned()),
-            label: title,
+            label: general.and_then(|general| general.text("title")),
             ..Marks::from_stored(axes, shape, stored)
         })
     }

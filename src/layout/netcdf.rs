@@ -54,7 +54,7 @@ impl Layout for Netcdf {
         Some(Marks {
             because,
             reinterpret_as,
-            label: own.text("long_name").filter(|name| !name.trim().is_empty()),
+            label: own.text("long_name"),
             missing: missing(own)
                 .into_iter()
                 .map(|number| as_type(number, reinterpret_as))
