@@ -179,8 +179,6 @@ impl Names {
 
     /// The table, read unless it is known. Blocks.
     pub fn read(&self) -> ReadLabels {
-        let id = self.settings.id.as_deref();
-        let name = self.settings.name.as_deref();
         let now = self.text_file().map(identity).transpose();
         let now = now.map_err(NoNames::Wrong)?;
         let cache = &self.tables.cache;
@@ -191,8 +189,8 @@ impl Names {
         };
         let room = Cell::new(self.tables.max_bytes);
         let labels = self.tables.turns.run(|| match self.text_file() {
-            Some(file) => text::read(file, id, name, &room),
-            None => stored::read(&self.file, self.path(), id, name, &room),
+            Some(file) => text::read(file, &self.settings, &room),
+            None => stored::read(&self.file, self.path(), &self.settings, &room),
         });
         let labels = labels.map(Arc::new).map_err(|problem| match room.get() {
             0 => NoNames::TooLarge(format!("the table of names is too large: {problem}")),

@@ -49,9 +49,11 @@ pub(in crate::catalog) fn propose(
         .path()
         .and_then(Path::parent)?
         .join(STRUCTURES);
-    let is_table =
-        !has_other_labels && text::read(&beside, None, None, &Cell::new(MAX_TABLE)).is_ok();
-    is_table.then(|| NamesSettings {
+    if has_other_labels {
+        return None;
+    }
+    text::read(&beside, &NamesSettings::default(), &Cell::new(MAX_TABLE)).ok()?;
+    Some(NamesSettings {
         file: Some(beside),
         ..NamesSettings::default()
     })
@@ -61,7 +63,7 @@ pub(in crate::catalog) fn propose(
 /// are usually names.
 fn found(file: &OpenFile, path: &str) -> Option<NamesSettings> {
     let columns = file.columns(path).ok()?;
-    let (id, name) = places(&names(&columns), None, None).ok()?;
+    let (id, name) = places(&names(&columns), &NamesSettings::default()).ok()?;
     let id = columns.get(id)?;
     let name = columns.get(name?)?;
     let is_table = !id.is_text && name.is_text && id.rows == name.rows && id.rows > 0;

@@ -5,25 +5,24 @@ use std::cell::Cell;
 use voltile_hdf5::volume::hdf5::{OpenFile, StoredColumn};
 
 use super::table::{Labels, UnsortedTable, places};
+use crate::config::NamesSettings;
 
-/// Reads the table at a path. Errors name the row, counted from 0, and the column. `id` and `name`:
-/// the columns of ids and of names, if they are known.
+/// Reads the table at a path. Errors name the row, counted from 0, and the column.
 pub(super) fn read(
     file: &OpenFile,
     path: &str,
-    id: Option<&str>,
-    name: Option<&str>,
+    settings: &NamesSettings,
     room: &Cell<usize>,
 ) -> Result<Labels, String> {
     let mut columns = file.columns(path).map_err(|error| {
         tracing::warn!("{error}");
         "it cannot be opened; the log says why"
     })?;
-    let (place, _) = places(&names(&columns), id, name)?;
+    let (place, _) = places(&names(&columns), settings)?;
     // Groups may also hold lists of other lengths.
     let rows = columns.get(place).map_or(0, |column| column.rows);
     columns.retain(|column| column.rows == rows);
-    let mut table = UnsortedTable::new(&names(&columns), id, name, 0, room)?;
+    let mut table = UnsortedTable::new(&names(&columns), settings, 0, room)?;
     for (place, column) in columns.iter().enumerate() {
         column.read(&mut |cell| table.push(place, cell))?;
     }

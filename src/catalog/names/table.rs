@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
 
+use crate::config::NamesSettings;
+
 /// The size in bytes of an id while the table is sorted.
 const ID: usize = 24;
 /// The size in bytes of a cell without its text.
@@ -74,21 +76,20 @@ pub(super) struct UnsortedTable<'r> {
     room: &'r Cell<usize>,
 }
 
-/// The numbers of the columns of ids and of names among the columns of a table. `id` and `name`
-/// are the names of these columns, if they are known.
+/// The numbers of the columns of ids and of names: those that the settings name, else those with
+/// usual names.
 pub(super) fn places(
     columns: &[&str],
-    id: Option<&str>,
-    name: Option<&str>,
+    settings: &NamesSettings,
 ) -> Result<(usize, Option<usize>), String> {
-    let id = match id {
+    let id = match &settings.id {
         Some(id) => place(columns, id).ok_or_else(|| no_column(columns, id))?,
         None => IDS
             .into_iter()
             .find_map(|usual| place(columns, usual))
             .ok_or_else(|| no_column(columns, &IDS.join(" or ")))?,
     };
-    let name = match name {
+    let name = match &settings.name {
         Some(name) => Some(place(columns, name).ok_or_else(|| no_column(columns, name))?),
         None => NAMES
             .into_iter()
@@ -114,8 +115,7 @@ fn no_column(columns: &[&str], wanted: &str) -> String {
 impl<'r> UnsortedTable<'r> {
     pub fn new(
         header: &[&str],
-        id: Option<&str>,
-        name: Option<&str>,
+        settings: &NamesSettings,
         first: usize,
         room: &'r Cell<usize>,
     ) -> Result<Self, String> {
@@ -125,7 +125,7 @@ impl<'r> UnsortedTable<'r> {
                 header.len()
             ));
         }
-        let places = places(header, id, name)?;
+        let places = places(header, settings)?;
         let columns = header.iter().map(|name| Column {
             name: (*name).to_owned(),
             is_number: true,

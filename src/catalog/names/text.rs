@@ -11,17 +11,16 @@ use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 use voltile_base::flow::stalls;
 
 use super::table::{Labels, UnsortedTable};
+use crate::config::NamesSettings;
 
 /// The separator is found in this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;
 
 /// Reads the table in a text file, whose first line names the columns. Errors name the row (the
-/// header is row 1) and the column. `id` and `name`: the columns of ids and of names, if they are
-/// known.
+/// header is row 1) and the column.
 pub(super) fn read(
     path: &Path,
-    id: Option<&str>,
-    name: Option<&str>,
+    settings: &NamesSettings,
     room: &Cell<usize>,
 ) -> Result<Labels, String> {
     let about = NotedFile::open(path)
@@ -43,7 +42,7 @@ pub(super) fn read(
         .from_reader(NotedFile::open(path).map_err(|error| unreadable(&error))?);
     let header = reader.headers().map_err(|error| in_words(&error))?;
     let header: Vec<&str> = header.iter().map(str::trim).collect();
-    let mut table = UnsortedTable::new(&header, id, name, 2, room)?;
+    let mut table = UnsortedTable::new(&header, settings, 2, room)?;
     let mut record = ByteRecord::new();
     while reader
         .read_byte_record(&mut record)
