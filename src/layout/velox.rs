@@ -9,21 +9,17 @@ use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
 
 use super::Layout;
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
 
-const IMAGES: &str = "/Data/Image";
+const IMAGES: &str = "/Data/Image/";
 
 pub(super) struct Velox;
 
 impl Layout for Velox {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let hash = about
-            .path
-            .strip_prefix(IMAGES)?
-            .strip_prefix('/')?
-            .strip_suffix("/Data")?;
+        let hash = about.path.strip_prefix(IMAGES)?.strip_suffix("/Data")?;
         if hash.contains('/') || about.rank() != 3 {
             return None;
         }
@@ -37,19 +33,13 @@ impl Layout for Velox {
         let metadata = metadata.unwrap_or_default();
         let detector = detector(&metadata);
         Some(Marks {
-            because: Some(format!("it has {IMAGES}/{hash}/Data")),
+            because: Some(format!("it has {}", about.path)),
             // A name with a slash would count as a path.
             named_by: detector.map(|name| name.replace('/', "_")),
             label: detector.map(str::to_owned),
             notices: notice.into_iter().collect(),
             ..Marks::from_spacings(axes, &about.dataset.shape, &pixel(&metadata))
         })
-    }
-
-    fn recognise(&self, name: &str, contents: &Contents<'_>) -> Option<String> {
-        let is_likely =
-            contents.root().iter().any(|name| name == "Data") && contents.file.has(IMAGES);
-        is_likely.then(|| contents.marked_by(name)).flatten()
     }
 
     fn is_exclusive(&self) -> bool {

@@ -132,13 +132,10 @@ impl XmlText {
             .take(MAX_BYTES + 1)
             .read_to_end(&mut bytes)
             .ok()?;
-        let text = String::from_utf8(bytes);
-        // The last character may have been cut.
-        let text =
-            text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         Some(Self {
             name: path.file_name()?.to_string_lossy().into_owned(),
-            text,
+            // The last character may have been cut.
+            text: String::from_utf8_lossy(&bytes).into_owned(),
         })
     }
 
