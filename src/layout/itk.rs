@@ -10,7 +10,7 @@ use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
 
 use super::contents::About;
-use super::marks::Marks;
+use super::marks::{AXES_OF_SPACE, Marks};
 use super::spacing::Spacing;
 use super::{Layout, usual_axes};
 
@@ -69,7 +69,7 @@ fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
     if matrix.len() != axes * axes {
         return None;
     }
-    let mut directions = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    let mut directions = AXES_OF_SPACE;
     let in_space = axes.min(3);
     for (row, direction) in directions.iter_mut().enumerate().take(in_space) {
         direction[..in_space].copy_from_slice(&matrix[row * axes..][..in_space]);

@@ -13,6 +13,9 @@ use voltile_hdf5::volume::{Values, VoxelType};
 
 use super::{Rank, VoxelSize};
 
+/// The directions of x, y and z in space.
+pub(super) const AXES_OF_SPACE: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+
 /// Facts about a dataset that need no guess.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
@@ -88,8 +91,7 @@ impl Marks {
     /// Where its voxels lie in the file's space; `None` if the file does not say it.
     pub fn transform(&self) -> Option<Affine> {
         let size = <[f64; 3]>::from(self.voxel.as_ref()?.size);
-        let axes_of_space = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-        let directions = self.directions.unwrap_or(axes_of_space);
+        let directions = self.directions.unwrap_or(AXES_OF_SPACE);
         let edges = std::array::from_fn(|axis| directions[axis].map(|part| part * size[axis]));
         Affine::from_edges(edges, self.origin?)
     }

@@ -20,7 +20,7 @@ use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile};
 use voltile_hdf5::volume::{Scaling, Values};
 
 use super::contents::{About, Contents};
-use super::marks::Marks;
+use super::marks::{AXES_OF_SPACE, Marks};
 use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
 
 const ROOT: &str = "/minc-2.0";
@@ -39,14 +39,10 @@ impl Layout for Minc {
             .and_then(|order| axes(&order));
         let axes = order.or_else(|| usual_axes(about.rank()))?;
         let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
-        let mut marks = Marks::labels_if(is_labels(about), "its class is label__");
+        let in_space = in_space(about.file).unwrap_or_default();
+        let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(in_space);
         marks.because = Some(format!("it has {IMAGE}"));
         marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
-        if let Some(frame) = SpatialFrame::read(about.file) {
-            marks.voxel = VoxelSize::new(frame.steps.map(f64::abs), frame.unit.as_deref());
-            marks.origin = frame.origin();
-            marks.directions = Some(frame.directions());
-        }
         if about.is_integer() && marks.kind.is_none() {
             marks.values = scaling(about, &axes).map(Values::scaled);
         }
@@ -80,50 +76,28 @@ fn axes(order: &str) -> Option<Axes> {
 }
 
 /// Where the image lies in space, by its dimensions x, y and z.
-struct SpatialFrame {
-    /// The distances of adjacent voxels; negative along reversed axes.
-    steps: Xyz<f64>,
-    /// The position of the first voxel along each dimension; `None` if one lacks it.
-    starts: Option<[f64; 3]>,
-    /// The direction of each dimension, a vector of length 1.
-    cosines: [[f64; 3]; 3],
-    unit: Option<String>,
-}
-
-impl SpatialFrame {
-    fn read(file: &OpenFile) -> Option<Self> {
-        let [x, y, z] = ['x', 'y', 'z']
-            .map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
-        let dimensions = [x?, y?, z?];
-        let [x, y, z] = &dimensions;
-        Some(Self {
-            steps: of_each(&dimensions, "step")?.into(),
-            starts: of_each(&dimensions, "start"),
-            cosines: [
-                cosines(x, [1.0, 0.0, 0.0]),
-                cosines(y, [0.0, 1.0, 0.0]),
-                cosines(z, [0.0, 0.0, 1.0]),
-            ],
-            unit: x.text("units"),
-        })
-    }
-
-    /// The position of the first voxel: each start lies along its own axis.
-    fn origin(&self) -> Option<Xyz<f64>> {
-        let starts = self.starts?;
-        let position = [0, 1, 2].map(|row| {
-            (0..3)
-                .map(|axis| self.cosines[axis][row] * starts[axis])
-                .sum::<f64>()
-        });
-        Some(position.into())
-    }
-
-    /// The directions in which indices grow along x, y and z.
-    fn directions(&self) -> [[f64; 3]; 3] {
-        let signs = <[f64; 3]>::from(self.steps.map(f64::signum));
-        std::array::from_fn(|axis| self.cosines[axis].map(|part| part * signs[axis]))
-    }
+fn in_space(file: &OpenFile) -> Option<Marks> {
+    let [x, y, z] =
+        ['x', 'y', 'z'].map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
+    let dimensions = [x?, y?, z?];
+    // The distances of adjacent voxels are negative along reversed axes.
+    let steps = of_each(&dimensions, "step")?;
+    let cosines: [[f64; 3]; 3] =
+        std::array::from_fn(|axis| cosines(&dimensions[axis], AXES_OF_SPACE[axis]));
+    // Each start lies along its own axis.
+    let origin = of_each(&dimensions, "start").map(|starts| {
+        let along = |row: usize| (0..3).map(move |axis| cosines[axis][row] * starts[axis]);
+        Xyz::new(along(0).sum(), along(1).sum(), along(2).sum())
+    });
+    let edges = Xyz::from(steps).map(f64::abs);
+    Some(Marks {
+        voxel: VoxelSize::new(edges, dimensions[0].text("units").as_deref()),
+        origin,
+        directions: Some(std::array::from_fn(|axis| {
+            cosines[axis].map(|part| part * steps[axis].signum())
+        })),
+        ..Marks::default()
+    })
 }
 
 /// A number of each dimension, if all have it.
