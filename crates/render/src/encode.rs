@@ -14,6 +14,8 @@ mod huffman;
 mod jpeg;
 mod pairs;
 
+use image::error::{EncodingError, UnsupportedError, UnsupportedErrorKind};
+use image::{ExtendedColorType, ImageEncoder, ImageError, ImageFormat, ImageResult};
 use libdeflater::{CompressionLvl, Compressor, crc32};
 use voltile_base::geometry::TILE;
 use voltile_base::paint::PngProfile;
@@ -59,8 +61,44 @@ pub fn encode(
     encode_sized(pixels, kind, (TILE, TILE), profile, buffers)
 }
 
+/// Encodes pictures of the crate `image`: of any size, with 8 bits per sample.
+#[derive(Debug)]
+pub struct PngEncoder<'a> {
+    /// The file.
+    pub file: &'a mut Vec<u8>,
+    /// Memory that is reused.
+    pub buffers: &'a mut EncodeBuffers,
+}
+
+impl ImageEncoder for PngEncoder<'_> {
+    fn write_image(
+        self,
+        pixels: &[u8],
+        width: u32,
+        height: u32,
+        colour: ExtendedColorType,
+    ) -> ImageResult<()> {
+        let format = ImageFormat::Png.into();
+        let kind = match colour {
+            ExtendedColorType::L8 => PixelKind::Grey,
+            ExtendedColorType::Rgb8 => PixelKind::Rgb,
+            ExtendedColorType::La8 => PixelKind::GreyAlpha,
+            ExtendedColorType::Rgba8 => PixelKind::Rgba,
+            other => {
+                let kind = UnsupportedErrorKind::Color(other);
+                let error = UnsupportedError::from_format_and_kind(format, kind);
+                return Err(ImageError::Unsupported(error));
+            }
+        };
+        let size = (width as usize, height as usize);
+        *self.file = encode_sized(pixels, kind, size, PngProfile::Fast, self.buffers)
+            .map_err(|error| ImageError::Encoding(EncodingError::new(format, error)))?;
+        Ok(())
+    }
+}
+
 /// Encodes a picture of any width and height, in rows of pixels without gaps.
-pub(super) fn encode_sized(
+fn encode_sized(
     pixels: &[u8],
     kind: PixelKind,
     size: (usize, usize),
@@ -231,16 +269,26 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_any_size_are_encoded_and_those_of_another_are_refused() {
-        let mut buffers = EncodeBuffers::default();
-        let mut encoded = |pixels: &[u8], kind, size| {
-            encode_sized(pixels, kind, size, PngProfile::Fast, &mut buffers)
-        };
+    fn images_of_8_bits_and_any_size_are_encoded_and_others_are_refused() {
+        let (mut file, mut buffers) = (Vec::new(), EncodeBuffers::default());
+        fn encoder<'a>(file: &'a mut Vec<u8>, buffers: &'a mut EncodeBuffers) -> PngEncoder<'a> {
+            PngEncoder { file, buffers }
+        }
         let small = image::RgbImage::from_fn(7, 3, |x, y| image::Rgb([x as u8, y as u8, 200]));
-        let png = encoded(&small, PixelKind::Rgb, (7, 3)).unwrap();
-        assert_eq!(image::load_from_memory(&png).unwrap().to_rgb8(), small);
-        assert!(encoded(&[0; 20], PixelKind::Grey, (7, 3)).is_err());
-        assert!(encoded(&[], PixelKind::Grey, (0, 3)).is_err());
+        small
+            .write_with_encoder(encoder(&mut file, &mut buffers))
+            .unwrap();
+        assert_eq!(image::load_from_memory(&file).unwrap().to_rgb8(), small);
+        let deep = image::ImageBuffer::<image::Luma<u16>, _>::new(7, 3);
+        assert!(
+            deep.write_with_encoder(encoder(&mut file, &mut buffers))
+                .is_err()
+        );
+        for (pixels, width) in [(&[0; 20][..], 7), (&[], 0)] {
+            let encoder = encoder(&mut file, &mut buffers);
+            let encoded = encoder.write_image(pixels, width, 3, ExtendedColorType::L8);
+            assert!(encoded.is_err());
+        }
     }
 
     #[test]

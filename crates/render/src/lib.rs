@@ -34,7 +34,7 @@ mod window;
 
 pub use cutout::{cached as cached_box, cutout, imagej_has};
 pub use drawing::{RenderError, Scratch, black, draw, render};
-pub use encode::{EncodeBuffers, EncodeError, encode};
+pub use encode::{EncodeBuffers, EncodeError, PngEncoder, encode};
 pub use overview::overview;
 pub use visible::visible;
 

@@ -5,14 +5,13 @@
 //! measurements.
 
 use image::imageops::{FilterType, resize, thumbnail as averaged};
-use image::{ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
+use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::TILE;
-use voltile_base::paint::PngProfile;
 use voltile_hdf5::volume::ReadPolicy;
 
 use super::drawing::{Drawn, RenderError, Scratch, with_alpha};
-use super::encode::{EncodeError, encode_sized};
+use super::encode::{EncodeBuffers, EncodeError, PngEncoder};
 use crate::plan::{Overview, Picture, PixelKind};
 
 /// Renders a thumbnail of one slice as a PNG.
@@ -22,19 +21,33 @@ pub fn overview(
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>, RenderError> {
     let trace = policy.trace.as_deref();
-    let (pixels, kind) = trace::drawing(trace, || thumbnail(plan, policy, scratch))?;
-    let size = fitted(plan.extent, plan.most);
+    let thumbnail = trace::drawing(trace, || thumbnail(plan, policy, scratch))?;
     Ok(trace::stage(trace, Stage::Encode, || {
-        encode_sized(&pixels, kind, size, PngProfile::Fast, &mut scratch.encoder)
+        encoded(&thumbnail, &mut scratch.encoder)
     })?)
 }
 
-/// The pixels of a thumbnail of one slice.
+fn encoded(picture: &DynamicImage, buffers: &mut EncodeBuffers) -> Result<Vec<u8>, EncodeError> {
+    let mut file = Vec::new();
+    let encoder = PngEncoder {
+        file: &mut file,
+        buffers,
+    };
+    match picture.write_with_encoder(encoder) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let bytes = picture.as_bytes().len();
+            Err(EncodeError::new(bytes, error.to_string()))
+        }
+    }
+}
+
+/// Renders a thumbnail of one slice without encoding it.
 fn thumbnail(
     plan: &Overview,
     policy: &ReadPolicy,
     scratch: &mut Scratch,
-) -> Result<(Vec<u8>, PixelKind), RenderError> {
+) -> Result<DynamicImage, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     let kind = first.map_or(PixelKind::Grey, Picture::pixels);
@@ -43,31 +56,34 @@ fn thumbnail(
         [] => (pixels, kind),
         alpha => (with_alpha(&pixels, alpha, kind), kind.with_alpha()),
     };
-    let small = match kind {
-        PixelKind::Grey => shrunk::<Luma<u8>>(plan, pixels, is_labels),
-        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, pixels, is_labels),
-        PixelKind::GreyAlpha => shrunk::<LumaA<u8>>(plan, pixels, is_labels),
-        PixelKind::Rgba => shrunk::<Rgba<u8>>(plan, pixels, is_labels),
-    };
-    Ok((small?, kind))
+    Ok(match kind {
+        PixelKind::Grey => shrunk::<Luma<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::GreyAlpha => shrunk::<LumaA<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgba => shrunk::<Rgba<u8>>(plan, pixels, is_labels)?.into(),
+    })
 }
 
 fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     plan: &Overview,
     pixels: Vec<u8>,
     is_labels: bool,
-) -> Result<Vec<u8>, RenderError> {
+) -> Result<ImageBuffer<P, Vec<u8>>, RenderError> {
     let (width, height) = plan.extent;
     let (small_width, small_height) = fitted(plan.extent, Overview::MAX_EXTENT);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::new(width * height, "there are too few pixels".to_owned()))?;
     if is_labels {
-        let nearest = FilterType::Nearest;
-        return Ok(resize(&whole, small_width as u32, small_height as u32, nearest).into_raw());
+        return Ok(resize(
+            &whole,
+            small_width as u32,
+            small_height as u32,
+            FilterType::Nearest,
+        ));
     }
     let mut small = averaged(&whole, small_width as u32, small_height as u32);
     small.pixels_mut().for_each(undarken);
-    Ok(small.into_raw())
+    Ok(small)
 }
 
 /// Divides an averaged colour by its opacity: missing pixels are black, and must not darken their
