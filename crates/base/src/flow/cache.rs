@@ -12,17 +12,17 @@
 //! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
 //! thread). The caller gives the weight of each value in bytes.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use lru::LruCache;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -73,8 +73,6 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 /// The threads and requests that wait for a flight to land.
 struct Waiters<V, E> {
     senders: Vec<oneshot::Sender<Result<V, E>>>,
-    /// Notified when a waiter leaves.
-    left: Arc<Notify>,
     /// Whether the value is not to be cached.
     is_discarded: bool,
 }
@@ -83,44 +81,33 @@ impl<V, E> Waiters<V, E> {
     fn add(&mut self) -> Waiter<V, E> {
         let (sender, receiver) = oneshot::channel();
         self.senders.push(sender);
-        Waiter {
-            result: receiver,
-            _leaving: LeaveNotice(Arc::clone(&self.left)),
+        Waiter(receiver)
+    }
+
+    /// Ready once nobody waits; until then, the task is woken whenever one of the waiters leaves.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.senders
+            .retain_mut(|waiter| waiter.poll_closed(context).is_pending());
+        if self.senders.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
-
-    /// Whether anybody waits.
-    fn are_there(&mut self) -> bool {
-        self.senders.retain(|waiter| !waiter.is_closed());
-        !self.senders.is_empty()
-    }
 }
 
-/// Receives the result of a flight.
-pub struct Waiter<V, E> {
-    result: oneshot::Receiver<Result<V, E>>,
-    /// Dropped after `result`, so that the waiter does not count any more when the flight is told.
-    _leaving: LeaveNotice,
-}
-
-/// Tells a flight that a waiter leaves, when it is dropped.
-struct LeaveNotice(Arc<Notify>);
-
-impl Drop for LeaveNotice {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
+/// Receives the result of a flight. Dropping it tells the flight that this waiter leaves.
+pub struct Waiter<V, E>(oneshot::Receiver<Result<V, E>>);
 
 impl<V, E: From<Abandoned>> Waiter<V, E> {
     /// Waits asynchronously.
     pub async fn wait(self) -> Result<V, E> {
-        self.result.await.unwrap_or_else(|_| Err(Abandoned.into()))
+        self.0.await.unwrap_or_else(|_| Err(Abandoned.into()))
     }
 
     /// Blocks the calling thread, which must not be an async one.
     pub fn wait_blocking(self) -> Result<V, E> {
-        self.result
+        self.0
             .blocking_recv()
             .unwrap_or_else(|_| Err(Abandoned.into()))
     }
@@ -137,8 +124,6 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
-    /// Notified when a waiter leaves.
-    left: Arc<Notify>,
     landed: bool,
 }
 
@@ -179,10 +164,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
             }
             _ => {}
         }
-        let left = Arc::new(Notify::new());
         let waiters = Waiters {
             senders: Vec::new(),
-            left: Arc::clone(&left),
             is_discarded: false,
         };
         if let Some(Slot::Ready { weight, .. }) =
@@ -194,7 +177,6 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         Lookup::Lead(Flight {
             cache: self.clone(),
             key: key.clone(),
-            left,
             landed: false,
         })
     }
@@ -294,26 +276,20 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         match self.cache.shared.state.lock().slots.get_mut(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.add(),
             // Never: the slot is in flight until this flight ends.
-            _ => Waiter {
-                result: oneshot::channel().1,
-                _leaving: LeaveNotice(Arc::clone(&self.left)),
-            },
+            _ => Waiter(oneshot::channel().1),
         }
     }
 
     /// Returns once nobody waits for it any more. As a request may join at any moment, whoever ends
     /// it must then call [`Flight::still_wanted`].
     pub async fn unwanted(&self) {
-        while self.is_wanted(&mut self.cache.shared.state.lock()) {
-            self.left.notified().await;
-        }
-    }
-
-    fn is_wanted(&self, state: &mut CacheState<K, V, E>) -> bool {
-        match state.slots.peek_mut(&self.key) {
-            Some(Slot::Flying(waiters)) => waiters.are_there(),
-            _ => false,
-        }
+        poll_fn(
+            |context| match self.cache.shared.state.lock().slots.peek_mut(&self.key) {
+                Some(Slot::Flying(waiters)) => waiters.poll_gone(context),
+                _ => Poll::Ready(()),
+            },
+        )
+        .await;
     }
 
     /// The flight itself if it still has waiters; otherwise it ends, and its key is freed.
@@ -321,7 +297,10 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
         let mut state = self.cache.shared.state.lock();
-        let is_wanted = self.is_wanted(&mut state);
+        let is_wanted = match state.slots.peek(&self.key) {
+            Some(Slot::Flying(waiters)) => waiters.senders.iter().any(|one| !one.is_closed()),
+            _ => false,
+        };
         if !is_wanted {
             state.slots.pop(&self.key);
         }
