@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use voltile_base::flow::activity::Activity;
-use voltile_base::name::Name;
 use voltile_base::shard::Shard;
 use voltile_hdf5::store::Location;
 
@@ -85,13 +84,13 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
         }
     }
     tracing::debug!("{} chunks decoded", metrics.chunk_reads.get());
-    match failed {
-        0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!(
-            "{failed} of {} files failed",
-            files.len()
-        ))),
+    if failed > 0 {
+        let all = files.len();
+        return Err(Failure::Work(anyhow::anyhow!(
+            "{failed} of {all} files failed"
+        )));
     }
+    Ok(())
 }
 
 /// The selected channels, by file.
@@ -99,22 +98,15 @@ fn by_file(
     catalog: &Catalog,
     tokens: &[String],
 ) -> Result<BTreeMap<Location, Vec<WantedChannel>>, Failure> {
-    for token in tokens {
-        if Name::new(token)
-            .ok()
-            .and_then(|token| catalog.dataset(&token))
-            .is_none()
-        {
-            let known: Vec<&str> = catalog
-                .datasets()
-                .map(|dataset| dataset.token.as_str())
-                .collect();
-            let problem = format!(
-                "there is no dataset {token:?}; known tokens: {}",
-                known.join(", ")
-            );
-            return Err(Failure::Usage(problem));
-        }
+    let known: Vec<&str> = catalog
+        .datasets()
+        .map(|dataset| dataset.token.as_str())
+        .collect();
+    if let Some(token) = tokens.iter().find(|token| !known.contains(&token.as_str())) {
+        return Err(Failure::Usage(format!(
+            "there is no dataset {token:?}; known tokens: {}",
+            known.join(", ")
+        )));
     }
     let mut files: BTreeMap<Location, Vec<WantedChannel>> = BTreeMap::new();
     for dataset in catalog.datasets() {

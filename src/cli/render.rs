@@ -1,11 +1,12 @@
 //! `voltile render`: one tile without HTTP, by the same path as in a URL.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use voltile_base::geometry::{TileAddress, Xyz};
+use voltile_base::geometry::TileAddress;
 use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
@@ -92,7 +93,6 @@ fn outside(catalog: &Catalog, request: &TileRequest) -> String {
         return text;
     };
     let dataset = catalog.describe_dataset(dataset);
-    let axis = plane.slice_axis();
     for name in request.channels.names() {
         let Some(channel) = dataset.channel(name.as_str()) else {
             continue;
@@ -100,13 +100,13 @@ fn outside(catalog: &Catalog, request: &TileRequest) -> String {
         let Some(shown) = channel.level(level.number()) else {
             continue;
         };
-        let first = dataset.first_slice(channel, shown.factor)[axis];
-        let last = first.saturating_add_unsigned(Xyz::from(shown.size)[axis]) - 1;
+        let Range { start, end } = dataset.slices(channel, shown, plane);
         let [columns, rows] = shown.drawn[plane as usize];
         let _ = write!(
             text,
-            "; level {} of {name} has the slices {first} to {last} of {columns} × {rows} pixels in {plane}",
-            level.number()
+            "; level {} of {name} has the slices {start} to {} of {columns} × {rows} pixels in {plane}",
+            level.number(),
+            end - 1
         );
     }
     text

@@ -222,13 +222,11 @@ impl TileGrid {
             return None;
         }
         let size = Xyz::from(level.size);
-        let end = channel.end(level);
+        let grid_end = channel.end(level);
         let [columns, rows] = level.drawn[plane as usize];
-        let axis = plane.slice_axis();
         // Slices with negative numbers cannot be requested.
-        let first = dataset.first_slice(channel, level.factor)[axis];
-        let after_last = first.saturating_add_unsigned(size[axis]);
-        let slices = first.max(0).cast_unsigned()..after_last.max(0).cast_unsigned();
+        let Range { start, end } = dataset.slices(channel, level, plane);
+        let slices = start.max(0).cast_unsigned()..end.max(0).cast_unsigned();
         let row_axis = plane.row_axis();
         let column_axis = plane.column_axis();
         let grid = Self {
@@ -237,8 +235,8 @@ impl TileGrid {
             plane,
             level: Level::new(level.level.into())?,
             slices,
-            rows: tile_range(rows, size[row_axis], end[row_axis]),
-            columns: tile_range(columns, size[column_axis], end[column_axis]),
+            rows: tile_range(rows, size[row_axis], grid_end[row_axis]),
+            columns: tile_range(columns, size[column_axis], grid_end[column_axis]),
         };
         let is_empty = grid.slices.is_empty() || grid.rows.is_empty() || grid.columns.is_empty();
         (!is_empty).then_some(grid)

@@ -132,9 +132,7 @@ impl PyramidWork {
     ) -> Result<Self, PyramidError> {
         if output.exists() {
             WorkFolder::sweep(output);
-            return Err(PyramidError::Exists {
-                path: output.to_owned(),
-            });
+            return Err(PyramidError::Exists(output.to_owned()));
         }
         let mut work = Self {
             number: 0,
@@ -246,7 +244,7 @@ impl PyramidWork {
         let all = self.pieces();
         let own = all.get(self.part(shard, &all)).unwrap_or_default();
         let failed = self.make_pieces(&folder, own, threads, activity, progress);
-        let failed = failed.map_err(|error| self.exists_already().unwrap_or(error))?;
+        let failed = failed.map_err(|error| self.unless_exists(error))?;
         let missing = all.iter().filter(|piece| !folder.has(piece.id)).count();
         Ok(ShardReport {
             pieces: own.len(),
@@ -267,7 +265,7 @@ impl PyramidWork {
         let mut failed = self.undecodable();
         failed.extend(folder.failures());
         if let Some(missing) = self.missing(&folder, &failed) {
-            return Err(self.exists_already().unwrap_or(missing));
+            return Err(self.unless_exists(missing));
         }
         let report = self.report(&failed);
         if report.levels.is_empty() {
@@ -275,15 +273,17 @@ impl PyramidWork {
             return Ok(report);
         }
         self.publish(folder, &failed)
-            .map_err(|error| self.exists_already().unwrap_or(error))
+            .map_err(|error| self.unless_exists(error))
     }
 
-    /// The error if the output exists: another process may have assembled it, and removed the work
-    /// folder.
-    fn exists_already(&self) -> Option<PyramidError> {
-        self.output.exists().then(|| PyramidError::Exists {
-            path: self.output.clone(),
-        })
+    /// The error to report: if the output exists, another process has assembled it and removed the
+    /// work folder, which explains any other error.
+    fn unless_exists(&self, error: PyramidError) -> PyramidError {
+        if self.output.exists() {
+            PyramidError::Exists(self.output.clone())
+        } else {
+            error
+        }
     }
 
     /// Assembles the file from the pieces, and moves it into place.
@@ -399,9 +399,7 @@ impl PyramidWork {
     fn undecodable(&self) -> FamilyFailures {
         let mut failed = FamilyFailures::new();
         for (number, family) in self.families.iter().enumerate() {
-            let Some(stored) = family.stored() else {
-                continue;
-            };
+            let stored = family.stored();
             let filters = &stored.storage.missing_filters;
             if !filters.is_empty() {
                 let reason = format!(
@@ -525,9 +523,7 @@ impl PyramidWork {
                 stamps.push(stamp.clone());
                 continue;
             };
-            stamp
-                .check(path)
-                .map_err(|reason| PyramidError::Changed { reason })?;
+            stamp.check(path).map_err(PyramidError::Changed)?;
             let whole = stamp.clone().with_whole(path);
             stamps.push(whole.map_err(|e| PyramidError::file("read", path, e))?);
         }

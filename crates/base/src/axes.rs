@@ -57,27 +57,20 @@ impl fmt::Display for AxisName {
 #[serde(try_from = "String")]
 pub struct Axes(Vec<AxisName>);
 
-/// Why a text is not a list of axes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} does not name axes: two to five different letters of t, c, z, y and x are expected, such as \"zyx\""
-)]
-pub struct NotAxes {
-    /// The text as given.
-    pub text: String,
-}
-
 impl TryFrom<String> for Axes {
-    type Error = NotAxes;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, NotAxes> {
+    fn try_from(text: String) -> Result<Self, String> {
         Self::new(&text)
     }
 }
 
 impl Axes {
     /// Parses axis letters, slowest first.
-    pub fn new(text: &str) -> Result<Self, NotAxes> {
+    ///
+    /// # Errors
+    /// The text is not a list of axes; the error says what is expected.
+    pub fn new(text: &str) -> Result<Self, String> {
         let axes: Option<Vec<AxisName>> = text.chars().map(AxisName::from_letter).collect();
         let axes = axes.unwrap_or_default();
         let are_distinct = axes
@@ -87,9 +80,9 @@ impl Axes {
         if are_distinct && (2..=5).contains(&axes.len()) {
             return Ok(Axes(axes));
         }
-        Err(NotAxes {
-            text: text.to_owned(),
-        })
+        Err(format!(
+            "{text:?} does not name axes: two to five different letters of t, c, z, y and x are expected, such as \"zyx\""
+        ))
     }
 
     /// Axes known at compile time; they must be distinct.

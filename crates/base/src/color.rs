@@ -136,14 +136,12 @@ impl Colour {
 
     /// The colour for exactly one upper-case letter.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let mut letters = text.chars();
-        let first = letters.next()?;
-        if letters.next().is_some() {
+        let [letter] = text.as_bytes() else {
             return None;
-        }
+        };
         Self::BY_POSITION
             .into_iter()
-            .find(|colour| colour.letter() == Some(first))
+            .find(|colour| colour.letter() == Some(char::from(*letter)))
     }
 
     /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also

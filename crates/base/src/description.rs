@@ -5,6 +5,7 @@
 //! ([`ChannelDescription::kind`]) are strings, since a later version may have more of them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -272,30 +273,6 @@ pub struct TimedMatrix {
     pub matrix: [[f64; 4]; 3],
 }
 
-impl DatasetDescription {
-    /// The beginning of the dataset's addresses in documents.
-    pub fn address(&self) -> &str {
-        self.address.as_deref().unwrap_or(&self.token)
-    }
-
-    /// The number of the first slice of a channel along each axis, at a level with this downsample
-    /// factor.
-    pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
-        at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)
-    }
-}
-
-impl ChannelDescription {
-    /// The end of one of its levels in the grid of tiles, in voxels of the level.
-    pub fn end(&self, level: &LevelDescription) -> Xyz<u64> {
-        Xyz::from(level.size).zip(self.shift(level.factor), u64::saturating_add_signed)
-    }
-
-    fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
-        at_level(self.offset.unwrap_or_default().into(), factor.into())
-    }
-}
-
 /// One percentile of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Percentile {
@@ -418,6 +395,30 @@ impl MountDescription {
 }
 
 impl DatasetDescription {
+    /// The beginning of the dataset's addresses in documents.
+    pub fn address(&self) -> &str {
+        self.address.as_deref().unwrap_or(&self.token)
+    }
+
+    /// The number of the first slice of a channel along each axis, at a level with this downsample
+    /// factor.
+    pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
+        at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)
+    }
+
+    /// The numbers of the slices of one of a channel's levels in a plane. Slices with negative
+    /// numbers cannot be requested.
+    pub fn slices(
+        &self,
+        channel: &ChannelDescription,
+        level: &LevelDescription,
+        plane: Plane,
+    ) -> Range<i64> {
+        let axis = plane.slice_axis();
+        let first = self.first_slice(channel, level.factor)[axis];
+        first..first.saturating_add_unsigned(Xyz::from(level.size)[axis])
+    }
+
     /// The channel of that name.
     pub fn channel(&self, name: &str) -> Option<&ChannelDescription> {
         self.channels.iter().find(|channel| channel.name == name)
@@ -425,6 +426,15 @@ impl DatasetDescription {
 }
 
 impl ChannelDescription {
+    /// The end of one of its levels in the grid of tiles, in voxels of the level.
+    pub fn end(&self, level: &LevelDescription) -> Xyz<u64> {
+        Xyz::from(level.size).zip(self.shift(level.factor), u64::saturating_add_signed)
+    }
+
+    fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
+        at_level(self.offset.unwrap_or_default().into(), factor.into())
+    }
+
     /// The first time point that exists; `None` if the channel is not a time series.
     pub fn first_time(&self) -> Option<u64> {
         let first = self.existing.map_or(0, |existing| existing.first_time);

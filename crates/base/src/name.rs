@@ -93,32 +93,25 @@ pub struct Pattern {
     matcher: WildMatch,
 }
 
-/// Why a text is not a pattern.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} matches no name: letters, digits, '_', '-' and '.' are expected, and '*' or '?' as wildcards"
-)]
-pub struct NotAPattern {
-    /// The text as given.
-    pub text: String,
-}
-
 impl TryFrom<String> for Pattern {
-    type Error = NotAPattern;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, NotAPattern> {
+    fn try_from(text: String) -> Result<Self, String> {
         Self::new(&text)
     }
 }
 
 impl Pattern {
-    /// The text as a pattern, if some name can match it.
-    pub fn new(text: &str) -> Result<Self, NotAPattern> {
+    /// The text as a pattern.
+    ///
+    /// # Errors
+    /// No name can match it; the error says what is expected.
+    pub fn new(text: &str) -> Result<Self, String> {
         let mut bytes = text.bytes();
         if text.is_empty() || !bytes.all(|byte| is_name_byte(byte) || is_wildcard(byte)) {
-            return Err(NotAPattern {
-                text: text.to_owned(),
-            });
+            return Err(format!(
+                "{text:?} matches no name: letters, digits, '_', '-' and '.' are expected, and '*' or '?' as wildcards"
+            ));
         }
         Ok(Self {
             text: text.to_owned(),

@@ -139,9 +139,7 @@ impl Window {
             Window::Real { lo, hi } => (lo, hi),
         }
     }
-}
 
-impl Window {
     /// The window that shows the least value white and the greatest black.
     pub fn inverted(self) -> Self {
         match self {
@@ -150,30 +148,7 @@ impl Window {
             Window::Real { lo, hi } => Window::Real { lo: hi, hi: lo },
         }
     }
-}
 
-impl Hash for Window {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(self).hash(state);
-        match *self {
-            Window::AsStored => {}
-            Window::Whole { lo, hi } => (lo, hi).hash(state),
-            Window::Real { lo, hi } => (lo.to_bits(), hi.to_bits()).hash(state),
-        }
-    }
-}
-
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Window::AsStored => f.write_str("as stored"),
-            Window::Whole { lo, hi } => write!(f, "[{lo}, {hi}]"),
-            Window::Real { lo, hi } => write!(f, "[{lo}, {hi}]"),
-        }
-    }
-}
-
-impl Window {
     /// The window between two limits: computed in integers if both are integers.
     pub fn between(lo: Finite, hi: Finite) -> Self {
         match (lo.whole(), hi.whole()) {
@@ -201,6 +176,27 @@ impl Window {
                     hi.unwrap_or(Finite::nearest(own_hi)),
                 )
             }
+        }
+    }
+}
+
+impl Hash for Window {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match *self {
+            Window::AsStored => {}
+            Window::Whole { lo, hi } => (lo, hi).hash(state),
+            Window::Real { lo, hi } => (lo.to_bits(), hi.to_bits()).hash(state),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Window::AsStored => f.write_str("as stored"),
+            Window::Whole { lo, hi } => write!(f, "[{lo}, {hi}]"),
+            Window::Real { lo, hi } => write!(f, "[{lo}, {hi}]"),
         }
     }
 }

@@ -30,7 +30,7 @@ pub use zarr::{
 };
 
 use crate::color::Colour;
-use crate::geometry::{Level, Plane, TileAddress};
+use crate::geometry::{Level, Plane, TileAddress, Xyz};
 use crate::name::{Name, NotAName};
 use crate::paint::Projection;
 
@@ -126,9 +126,18 @@ pub enum ChannelChoice {
 }
 
 impl ChannelChoice {
-    /// Parses the channels of a composite as written in its path: `NAME:COLOUR,NAME:COLOUR`.
+    /// Parses the channels of a composite as written in its path: `NAME:COLOUR,NAME:COLOUR`. The
+    /// default colour of a channel depends on its position.
     pub fn composite(list: &str) -> Result<Self, Malformed> {
-        composite(list).map(ChannelChoice::Composite)
+        let count = list.split(',').count();
+        if count > MAX_CHANNELS {
+            return Err(Malformed::TooManyChannels { count });
+        }
+        list.split(',')
+            .zip(Colour::BY_POSITION)
+            .map(|(item, colour)| composite_item(item, colour))
+            .collect::<Result<_, _>>()
+            .map(ChannelChoice::Composite)
     }
 
     /// The names of the channels.
@@ -326,18 +335,6 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     })
 }
 
-/// The channels of a composite with their colours; the default colour depends on the position.
-fn composite(list: &str) -> Result<Vec<(Name, Colour)>, Malformed> {
-    let count = list.split(',').count();
-    if count > MAX_CHANNELS {
-        return Err(Malformed::TooManyChannels { count });
-    }
-    list.split(',')
-        .zip(Colour::BY_POSITION)
-        .map(|(item, colour)| composite_item(item, colour))
-        .collect()
-}
-
 fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Malformed> {
     let wrong = || Malformed::ChannelItem {
         item: item.to_owned(),
@@ -373,6 +370,14 @@ fn file_numbers(
     } else {
         Ok(numbers)
     }
+}
+
+/// Parses `X_Y_Z`, the ranges of a box along the axes; `None` if one of them is missing or cannot be
+/// parsed, or if there are more.
+fn ranges<T>(text: &str, range: impl Fn(&str) -> Option<T>) -> Option<Xyz<T>> {
+    let mut parsed = text.split('_').map(range);
+    let along_axes = Xyz::new(parsed.next()??, parsed.next()??, parsed.next()??);
+    parsed.next().is_none().then_some(along_axes)
 }
 
 fn level_of(level: u64) -> Result<Level, Malformed> {

@@ -22,21 +22,6 @@ pub enum Path {
     Avx512,
 }
 
-/// Why `VOLTILE_SIMD` cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum BadPath {
-    #[error(
-        "{VARIABLE}={text:?} is not a set of instructions: baseline, avx2 or avx512 is expected; without the variable the \
-         best that the processor has is used"
-    )]
-    Unknown { text: String },
-    #[error(
-        "{VARIABLE}={} cannot be used: this processor has only {}; unset the variable, or set it to that", asked.name(), best.name()
-    )]
-    Unsupported { asked: Path, best: Path },
-}
-
 impl Path {
     const ALL: [Path; 3] = [Path::Baseline, Path::Avx2, Path::Avx512];
 
@@ -70,24 +55,32 @@ impl Path {
     }
 
     /// Parses a value of the variable; empty text counts as an unset variable.
-    fn parse(text: &str, best: Path) -> Result<Self, BadPath> {
+    fn parse(text: &str, best: Path) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(best);
         }
         let asked = Self::ALL.into_iter().find(|path| path.name() == text);
-        let asked = asked.ok_or_else(|| BadPath::Unknown {
-            text: text.to_owned(),
+        let asked = asked.ok_or_else(|| {
+            format!(
+                "{VARIABLE}={text:?} is not a set of instructions: baseline, avx2 or avx512 is expected; without the \
+                 variable the best that the processor has is used"
+            )
         })?;
         if asked > best {
-            Err(BadPath::Unsupported { asked, best })
-        } else {
-            Ok(asked)
+            let best = best.name();
+            return Err(format!(
+                "{VARIABLE}={text} cannot be used: this processor has only {best}; unset the variable, or set it to that"
+            ));
         }
+        Ok(asked)
     }
 }
 
 /// The path that the environment asks for.
-pub fn requested() -> Result<Path, BadPath> {
+///
+/// # Errors
+/// `VOLTILE_SIMD` does not name a path, or names one that the processor does not have.
+pub fn requested() -> Result<Path, String> {
     let text = std::env::var_os(VARIABLE).unwrap_or_default();
     Path::parse(&text.to_string_lossy(), Path::best())
 }
@@ -151,13 +144,13 @@ mod tests {
             assert_eq!(Path::parse(path.name(), Path::Avx512), Ok(path));
         }
         assert_eq!(Path::parse("", Path::Avx2), Ok(Path::Avx2));
-        let unknown = Path::parse("sse9", Path::Avx512).unwrap_err().to_string();
+        let unknown = Path::parse("sse9", Path::Avx512).unwrap_err();
         assert!(
             unknown.contains("VOLTILE_SIMD=\"sse9\"")
                 && unknown.contains("baseline, avx2 or avx512"),
             "{unknown}"
         );
-        let unsupported = Path::parse("avx512", Path::Avx2).unwrap_err().to_string();
+        let unsupported = Path::parse("avx512", Path::Avx2).unwrap_err();
         assert!(
             unsupported.contains("VOLTILE_SIMD=avx512") && unsupported.contains("only avx2"),
             "{unsupported}"

@@ -54,21 +54,12 @@ impl TileKey {
 
     /// Parses a key as displayed; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.as_bytes().as_chunks::<2>();
-        let (pairs, []) = digits else { return None };
-        let mut key = [0; 16];
-        if pairs.len() != key.len() {
+        let mut digits = text.bytes();
+        if text.len() != 32 || !digits.all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
             return None;
         }
-        for (byte, pair) in key.iter_mut().zip(pairs) {
-            let [high, low] = pair.map(|digit| match digit {
-                b'0'..=b'9' => Some(digit - b'0'),
-                b'a'..=b'f' => Some(digit - b'a' + 10),
-                _ => None,
-            });
-            *byte = high? << 4 | low?;
-        }
-        Some(TileKey(Fingerprint(key)))
+        let key = u128::from_str_radix(text, 16).ok()?;
+        Some(TileKey(Fingerprint(key.to_be_bytes())))
     }
 
     /// The bytes of the digest.

@@ -81,59 +81,20 @@ impl<'a, T: Voxel> Means<'a, T> {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels that are not missing. Returns the places of
-    /// sums without voxels.
+    /// Divides every sum by the number of its voxels that are not missing; a mean of no voxels is the
+    /// fill value. Returns the places of sums without voxels.
     pub fn finish(self, field: &mut Samples) -> Vec<usize> {
-        self.divide_all(field);
-        match T::Mean::slice_mut(field) {
-            Some(means) if !self.left_out.is_empty() => self.correct(means),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Divides again where voxels were left out. A mean of no voxels is the fill value; its place is
-    /// returned.
-    fn correct(&self, means: &mut [T::Mean]) -> Vec<usize> {
         let plane = self.patch.plane();
-        let mut empty = Vec::new();
-        let mut places = 0..means.len();
-        for run in self.patch.runs() {
-            let region = self.patch.region(run);
-            let along = |axis: Axis, offset: u64| {
-                held(
-                    region.start[axis] + offset,
-                    self.view.downsample[axis],
-                    self.view.stored_size[axis],
-                )
-            };
-            for row in 0..region.size[plane.row_axis()] {
-                let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
-                for (column, place) in (0..self.patch.width() as u64).zip(&mut places) {
-                    let left_out = self.left_out[place];
-                    if left_out == 0 {
-                        continue;
-                    }
-                    means[place] = match thick * along(plane.column_axis(), column) - left_out {
-                        0 => {
-                            empty.push(place);
-                            self.missing.fill()
-                        }
-                        count => T::mean(self.sums[place], count),
-                    };
-                }
-            }
-        }
-        empty
-    }
-
-    /// Divides every sum by the number of its voxels.
-    fn divide_all(&self, field: &mut Samples) {
-        let plane = self.patch.plane();
+        let columns = plane.column_axis();
+        let width = self.patch.width();
+        let last = width - 1;
         let means = room::<T::Mean>(field, self.sums.len());
-        let mut lines = self
+        let lines = self
             .sums
-            .chunks_exact(self.patch.width())
-            .zip(means.chunks_exact_mut(self.patch.width()));
+            .chunks_exact(width)
+            .zip(means.chunks_exact_mut(width));
+        let mut lines = (0..).step_by(width).zip(lines);
+        let mut empty = Vec::new();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let downsample = self.view.downsample;
@@ -141,17 +102,34 @@ impl<'a, T: Voxel> Means<'a, T> {
             let along = |axis: Axis, offset: u64| {
                 held(region.start[axis] + offset, downsample[axis], stored[axis])
             };
-            let columns = plane.column_axis();
-            let last = self.patch.width() - 1;
-            for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
+            for (row, (place, (sums, means))) in (0..region.size[plane.row_axis()]).zip(&mut lines)
+            {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
                 // Only the last column can have partial boxes.
-                let (sums, last_sum) = sums.split_at(last);
-                let (means, last_mean) = means.split_at_mut(last);
-                divide::<T>(sums, thick * downsample[columns], means);
-                divide::<T>(last_sum, thick * along(columns, last as u64), last_mean);
+                let last_count = thick * along(columns, last as u64);
+                divide::<T>(
+                    &sums[..last],
+                    thick * downsample[columns],
+                    &mut means[..last],
+                );
+                divide::<T>(&sums[last..], last_count, &mut means[last..]);
+                // Again where voxels were left out.
+                let left_out = self.left_out.get(place..).unwrap_or_default();
+                for (column, left_out) in left_out.iter().take(width).enumerate() {
+                    if *left_out == 0 {
+                        continue;
+                    }
+                    means[column] = match thick * along(columns, column as u64) - left_out {
+                        0 => {
+                            empty.push(place + column);
+                            self.missing.fill()
+                        }
+                        count => T::mean(sums[column], count),
+                    };
+                }
             }
         }
+        empty
     }
 }
 

@@ -171,10 +171,7 @@ impl PrecomputedScale {
                 .zip(self.size, u64::min);
             is_first == Xyz::all(true) && end == clipped
         });
-        (is_inside && is_chunk).then(|| Region {
-            start,
-            size: end.zip(start, |end, start| end - start),
-        })
+        (is_inside && is_chunk).then(|| Region::between(start, end))
     }
 
     /// The grids of chunks, for an error message.

@@ -177,9 +177,7 @@ impl PieceReader<'_> {
     fn damaged(&self, piece: usize) -> PyramidError {
         let id = self.id(piece);
         self.folder.discard(id);
-        PyramidError::Piece {
-            name: self.folder.piece(id),
-        }
+        PyramidError::Piece(self.folder.piece(id))
     }
 
     fn id(&self, piece: usize) -> PieceId {

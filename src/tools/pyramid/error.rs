@@ -29,25 +29,16 @@ pub enum PyramidError {
     #[error(transparent)]
     Pack(#[from] PackError),
     /// The output exists.
-    #[error("{} is there already and is not overwritten; to recreate it, remove it or move it away", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another run is writing the same output.
-    #[error("another voltile pyramid is working in {}; wait until it has finished", folder.display())]
-    AtWork {
-        /// Its work folder.
-        folder: PathBuf,
-    },
-    /// A piece has changed since it was written.
+    #[error("{} is there already and is not overwritten; to recreate it, remove it or move it away", .0.display())]
+    Exists(PathBuf),
+    /// Another run is working in this folder to write the same output.
+    #[error("another voltile pyramid is working in {}; wait until it has finished", .0.display())]
+    AtWork(PathBuf),
+    /// The piece of this name has changed since it was written.
     #[error(
-        "the finished piece {name} is damaged and was removed; run voltile pyramid, or its shards, again to recreate it"
+        "the finished piece {0} is damaged and was removed; run voltile pyramid, or its shards, again to recreate it"
     )]
-    Piece {
-        /// Its name.
-        name: String,
-    },
+    Piece(String),
     /// Pieces have not been made.
     #[error("{missing} of {all} pieces are missing in {}. {advice}", folder.display())]
     Missing {
@@ -60,14 +51,11 @@ pub enum PyramidError {
         /// The shards to run.
         advice: String,
     },
-    /// The original has changed.
+    /// The original has changed: the file, and the property that changed.
     #[error(
-        "{reason} while its levels were being computed; they were discarded: run the same command again"
+        "{0} while its levels were being computed; they were discarded: run the same command again"
     )]
-    Changed {
-        /// The file, and the property that changed.
-        reason: String,
-    },
+    Changed(String),
     /// Threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),

@@ -110,19 +110,17 @@ fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
 }
 
 impl Family {
-    pub fn stored(&self) -> Option<&StoredLevel> {
-        self.channel.levels().get(self.base)
+    pub fn stored(&self) -> &StoredLevel {
+        &self.channel.levels()[self.base]
     }
 
     pub fn volumes(&self) -> &[Arc<dyn Volume>] {
-        self.stored().map_or(&[], StoredLevel::volumes)
+        self.stored().volumes()
     }
 
-    /// Empty samples of the volume's voxel type.
+    /// Empty samples of the stored level's voxel type.
     pub fn typed(&self) -> Samples {
-        self.volumes()
-            .first()
-            .map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
+        self.stored().shape.voxel.samples()
     }
 
     /// Empty samples of a target's voxel type.
@@ -157,9 +155,8 @@ impl Family {
 
     /// The time points that exist.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        let volume = self.volumes().first();
-        (0..self.channel.times)
-            .filter(move |time| volume.is_some_and(|volume| volume.shape().has(*time)))
+        let shape = &self.stored().shape;
+        (0..self.channel.times).filter(|time| shape.has(*time))
     }
 
     /// Combines successive units into pieces.

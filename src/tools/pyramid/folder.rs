@@ -65,9 +65,7 @@ impl WorkFolder {
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                return Err(PyramidError::AtWork {
-                    folder: folder.path,
-                });
+                return Err(PyramidError::AtWork(folder.path));
             }
             // Some network file systems do not support locks: a second run is not prevented there.
             Ok(()) | Err(TryLockError::Error(_)) => {}
@@ -195,9 +193,7 @@ impl WorkFolder {
     /// Moves the complete file into place, and removes the folder.
     pub fn publish(self, whole: &Path, output: &Path) -> Result<(), PyramidError> {
         if output.exists() {
-            return Err(PyramidError::Exists {
-                path: output.to_owned(),
-            });
+            return Err(PyramidError::Exists(output.to_owned()));
         }
         fs::rename(whole, output).map_err(|e| PyramidError::file("move into place", output, e))?;
         // The rename is durable once the parent folder is synced, which not every system supports.
@@ -327,7 +323,7 @@ mod tests {
         folder.store_piece(FIRST, b"abc").unwrap();
         assert!(matches!(
             WorkFolder::open(&output, "one"),
-            Err(PyramidError::AtWork { .. })
+            Err(PyramidError::AtWork(_))
         ));
         drop(folder);
         let folder = WorkFolder::open(&output, "one").unwrap();

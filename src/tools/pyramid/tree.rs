@@ -92,10 +92,7 @@ impl Tree {
         let end = start
             .zip(span, u64::saturating_add)
             .zip(self.size, u64::min);
-        Region {
-            start,
-            size: end.zip(start, u64::saturating_sub),
-        }
+        Region::between(start, end)
     }
 
     /// The box of voxels of a level that a node covers.
@@ -104,10 +101,7 @@ impl Tree {
         let step = self.step(height);
         let start = region.start.zip(step, |at, step| at / step);
         let end = region.end().zip(step, u64::div_ceil);
-        Region {
-            start,
-            size: end.zip(start, u64::saturating_sub),
-        }
+        Region::between(start, end)
     }
 
     /// The number of nodes at a height, along each axis.

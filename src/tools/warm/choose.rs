@@ -1,6 +1,8 @@
 //! Applies a selection to the served datasets. It is clipped to the existing pictures; a name or
 //! number that exists nowhere is an error that lists the existing ones.
 
+use std::ops::Range;
+
 use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use voltile_base::geometry::{Level, Plane, TILE, Xyz};
 use voltile_base::name::Name;
@@ -236,22 +238,20 @@ impl<'a> WarmPicture<'a> {
 
     /// The slices of a level. Channels that are shown together need not begin or end together.
     fn slices(&self, shared: &SharedLevel<'_>, plane: Plane) -> Option<LevelSlices> {
-        let axis = plane.slice_axis();
         let (_, level) = shared.first()?;
         let mut slices = LevelSlices {
             level: Level::new(level.level.into())?,
             first: i64::MAX,
             end: i64::MIN,
-            thickness: Xyz::from(level.factor)[axis].max(1),
+            thickness: Xyz::from(level.factor)[plane.slice_axis()].max(1),
             rows: 0,
             columns: 0,
         };
         for (channel, level) in shared {
-            let first = self.dataset.first_slice(channel, level.factor)[axis];
-            let end = first.saturating_add_unsigned(Xyz::from(level.size)[axis]);
+            let Range { start, end } = self.dataset.slices(channel, level, plane);
             let [columns, rows] =
                 level.drawn[plane as usize].map(|pixels| pixels.div_ceil(TILE as u64));
-            slices.first = slices.first.min(first);
+            slices.first = slices.first.min(start);
             slices.end = slices.end.max(end);
             slices.rows = slices.rows.max(rows);
             slices.columns = slices.columns.max(columns);

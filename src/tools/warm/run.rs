@@ -80,27 +80,6 @@ pub struct WarmReport {
     pub failures: Vec<String>,
 }
 
-impl WarmReport {
-    /// Counts a tile that was tried.
-    fn count(&mut self, tile: &TileRequest, outcome: TileOutcome) {
-        match outcome {
-            TileOutcome::Rendered(bytes) => {
-                self.rendered += 1;
-                self.bytes = self.bytes.saturating_add(bytes);
-            }
-            TileOutcome::Stored => self.stored += 1,
-            TileOutcome::Empty => self.empty += 1,
-            TileOutcome::Failed(why) => {
-                self.failed += 1;
-                if self.failures.len() < MAX_FAILURES {
-                    self.failures.push(format!("{tile}: {why}"));
-                }
-            }
-            TileOutcome::Over(_) | TileOutcome::Stopped => {}
-        }
-    }
-}
-
 /// The counts of a process that renders tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RenderCounters {
@@ -169,17 +148,27 @@ pub async fn run(
         ..WarmReport::default()
     };
     while let Some((tile, outcome)) = filled.next().await {
+        let is_failed = matches!(outcome, TileOutcome::Failed(_));
         match outcome {
-            TileOutcome::Stopped => {}
+            TileOutcome::Rendered(bytes) => {
+                report.rendered += 1;
+                report.bytes = report.bytes.saturating_add(bytes);
+            }
+            TileOutcome::Stored => report.stored += 1,
+            TileOutcome::Empty => report.empty += 1,
+            TileOutcome::Failed(why) => {
+                report.failed += 1;
+                if report.failures.len() < MAX_FAILURES {
+                    report.failures.push(format!("{tile}: {why}"));
+                }
+            }
             TileOutcome::Over(why) => {
                 report.ending = Ending::Over(why);
                 break;
             }
-            outcome => {
-                progress.advance(1, matches!(outcome, TileOutcome::Failed(_)));
-                report.count(&tile, outcome);
-            }
+            TileOutcome::Stopped => continue,
         }
+        progress.advance(1, is_failed);
     }
     if stop.is_requested() && report.ending == Ending::Finished {
         report.ending = Ending::Stopped;

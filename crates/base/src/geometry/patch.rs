@@ -315,10 +315,7 @@ impl LevelView {
             .end()
             .zip(self.downsample, u64::saturating_mul)
             .zip(self.stored_size, u64::min);
-        Region {
-            start,
-            size: end.zip(start, u64::saturating_sub),
-        }
+        Region::between(start, end)
     }
 
     /// An offset in voxels of level 0 as one in voxels of this level, rounded down.

@@ -196,6 +196,14 @@ impl Region {
         }
     }
 
+    /// The region from `start` up to `end`, which is exclusive; empty if it ends before it starts.
+    pub fn between(start: Xyz<u64>, end: Xyz<u64>) -> Self {
+        Self {
+            start,
+            size: end.zip(start, u64::saturating_sub),
+        }
+    }
+
     /// The first position after the region, along each axis.
     pub fn end(&self) -> Xyz<u64> {
         self.start.zip(self.size, u64::saturating_add)
@@ -209,11 +217,8 @@ impl Region {
     /// The voxels common to both regions, if any.
     pub fn intersection(&self, other: &Region) -> Option<Region> {
         let start = self.start.zip(other.start, u64::max);
-        let size = self
-            .end()
-            .zip(other.end(), u64::min)
-            .zip(start, u64::saturating_sub);
-        (size.volume() > 0).then_some(Region { start, size })
+        let end = self.end().zip(other.end(), u64::min);
+        Some(Region::between(start, end)).filter(|common| common.voxels() > 0)
     }
 
     /// Tells for each voxel of the region whether it lies in one of the `parts`. Voxels are listed

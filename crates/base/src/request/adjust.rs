@@ -31,32 +31,26 @@ pub struct Adjustment {
 pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     let mut all = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-        match name {
-            "color" => set_each(
-                &mut all,
-                "color",
-                value,
-                COLOURS,
-                Colour::from_word,
-                |adjustment, colour| adjustment.colour = colour,
-            )?,
-            "min" => set_each(&mut all, "min", value, NUMBERS, number, |adjustment, lo| {
-                adjustment.lo = lo;
-            })?,
-            "max" => set_each(&mut all, "max", value, NUMBERS, number, |adjustment, hi| {
-                adjustment.hi = hi;
-            })?,
-            "gamma" => set_each(
-                &mut all,
-                "gamma",
-                value,
-                EXPONENTS,
-                exponent,
-                |adjustment, gamma| {
-                    adjustment.gamma = gamma.filter(|gamma: &Finite| gamma.get() != 1.0);
-                },
-            )?,
-            _ => {}
+        let (parameter, expected) = match name {
+            "color" => ("color", COLOURS),
+            "min" => ("min", NUMBERS),
+            "max" => ("max", NUMBERS),
+            "gamma" => ("gamma", EXPONENTS),
+            _ => continue,
+        };
+        let value = value.replace('+', " ");
+        let text = percent_decode_str(&value).decode_utf8_lossy();
+        let items: Vec<&str> = text.split(',').map(str::trim).collect();
+        let channels = items.len().min(MAX_CHANNELS);
+        all.resize(channels.max(all.len()), Adjustment::default());
+        let mut pairs = all.iter_mut().zip(&items);
+        if items.len() > MAX_CHANNELS || !pairs.all(|(channel, item)| channel.set(parameter, item))
+        {
+            return Err(Malformed::Parameter {
+                parameter,
+                value: text.into_owned(),
+                expected,
+            });
         }
     }
     Ok(all)
@@ -68,40 +62,32 @@ const COLOURS: &str = "a list, one item for each channel, of red, green, blue, c
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 
-/// Parses `value` as a list, and sets one property of the adjustment at the position of each item.
-/// An empty item sets the property to `None`.
-fn set_each<T>(
-    all: &mut Vec<Adjustment>,
-    parameter: &'static str,
-    value: &str,
-    expected: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-    set: impl Fn(&mut Adjustment, Option<T>),
-) -> Result<(), Malformed> {
-    let value = value.replace('+', " ");
-    let text = percent_decode_str(&value).decode_utf8_lossy();
-    let malformed = || Malformed::Parameter {
-        parameter,
-        value: text.clone().into_owned(),
-        expected,
-    };
-    if text.split(',').count() > MAX_CHANNELS {
-        return Err(malformed());
-    }
-    for (position, item) in text.split(',').map(str::trim).enumerate() {
-        let parsed = if item.is_empty() {
-            None
-        } else {
-            Some(parse(item).ok_or_else(malformed)?)
+impl Adjustment {
+    /// Sets the property that a parameter stands for; an empty item sets it to `None`. Returns
+    /// whether the item is valid.
+    fn set(&mut self, parameter: &str, item: &str) -> bool {
+        let is_known = match parameter {
+            "color" => {
+                self.colour = Colour::from_word(item);
+                self.colour.is_some()
+            }
+            "min" => {
+                self.lo = number(item);
+                self.lo.is_some()
+            }
+            "max" => {
+                self.hi = number(item);
+                self.hi.is_some()
+            }
+            "gamma" => {
+                let gamma = exponent(item);
+                self.gamma = gamma.filter(|gamma| gamma.get() != 1.0);
+                gamma.is_some()
+            }
+            _ => false,
         };
-        if all.len() <= position {
-            all.resize(position + 1, Adjustment::default());
-        }
-        if let Some(adjustment) = all.get_mut(position) {
-            set(adjustment, parsed);
-        }
+        is_known || item.is_empty()
     }
-    Ok(())
 }
 
 /// A finite number in Rust's notation, such as `10`, `-0.5` or `1e3`.

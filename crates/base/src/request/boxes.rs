@@ -2,8 +2,8 @@
 //! one channel, a TIFF file may have several, with commas between.
 
 use super::malformed::MAX_CHANNELS;
-use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number};
-use crate::geometry::{Level, Region, Xyz};
+use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number, ranges};
+use crate::geometry::{Level, Region};
 use crate::name::Name;
 use crate::paint::{BOX_FILES, BoxFile, BoxFormat};
 
@@ -79,20 +79,16 @@ fn time_in(query: &str) -> Result<Option<u64>, Malformed> {
 
 /// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
 fn box_of(text: &str) -> Option<Region> {
-    let mut ranges = text.split('_').map(|range| {
+    let bounds = ranges(text, |range| {
         let (first, end) = range.split_once('-')?;
         let first = digits(first)?;
         let end = digits(end)?;
-        (first < end).then(|| (first, end - first))
-    });
-    let x = ranges.next()??;
-    let y = ranges.next()??;
-    let z = ranges.next()??;
-    let region = Region {
-        start: Xyz::new(x.0, y.0, z.0),
-        size: Xyz::new(x.1, y.1, z.1),
-    };
-    ranges.next().is_none().then_some(region)
+        (first < end).then_some((first, end))
+    })?;
+    Some(Region::between(
+        bounds.map(|(first, _)| first),
+        bounds.map(|(_, end)| end),
+    ))
 }
 
 #[cfg(test)]
@@ -100,6 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::geometry::Xyz;
     use crate::paint::BoxFormat;
     use crate::request::first_segment;
 

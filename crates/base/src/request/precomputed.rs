@@ -2,7 +2,7 @@
 //! `/neuroglancer/TOKEN/CHANNEL/segment_properties/info` and
 //! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
 
-use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number};
+use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number, ranges};
 use crate::geometry::{Level, Xyz};
 use crate::name::Name;
 
@@ -66,7 +66,7 @@ fn file(path: &str) -> Result<PrecomputedFile, Malformed> {
         [token, channel, level, chunk] => Ok(PrecomputedFile::Chunk(PrecomputedChunk {
             volume: volume(token, channel)?,
             level: level_of(number("level", level)?)?,
-            bounds: bounds(chunk).ok_or_else(|| Malformed::Chunk {
+            bounds: ranges(chunk, range).ok_or_else(|| Malformed::Chunk {
                 text: chunk.to_owned(),
             })?,
         })),
@@ -86,14 +86,8 @@ fn volume(token: &str, channel: &str) -> Result<PrecomputedVolume, Malformed> {
     })
 }
 
-/// A chunk's name; `None` if it is not one, or names an empty box.
-fn bounds(text: &str) -> Option<Xyz<(i64, i64)>> {
-    let mut ranges = text.split('_').map(range);
-    let bounds = Xyz::new(ranges.next()??, ranges.next()??, ranges.next()??);
-    ranges.next().is_none().then_some(bounds)
-}
-
-/// Parses `FIRST-END`. Either number may be negative: `-64--32` is (-64, -32).
+/// Parses `FIRST-END`; `None` if that is not a range, or is empty. Either number may be negative:
+/// `-64--32` is (-64, -32).
 fn range(text: &str) -> Option<(i64, i64)> {
     let digit = text.find(|c: char| c.is_ascii_digit())?;
     let hyphen = digit + text.get(digit..)?.find('-')?;
@@ -219,7 +213,7 @@ mod tests {
         fn any_text_is_parsed_without_a_panic(text in ".{0,40}", numbers in "[0-9_@-]{0,40}") {
             let _ = PrecomputedFile::parse(&format!("a/{text}/info"));
             let _ = PrecomputedFile::parse(&format!("a/b/0/{text}"));
-            let _ = bounds(&numbers);
+            let _ = ranges(&numbers, range);
         }
     }
 }

@@ -47,10 +47,7 @@ impl Repeated {
     fn stored_region(&self, region: &Region) -> Region {
         let start = region.start.zip(self.factor, |at, factor| at / factor);
         let end = region.end().zip(self.factor, u64::div_ceil);
-        Region {
-            start,
-            size: end.zip(start, u64::saturating_sub),
-        }
+        Region::between(start, end)
     }
 
     /// The request for the stored voxels that a request shows. Along an axis, every n-th stored
