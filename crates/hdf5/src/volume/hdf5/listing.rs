@@ -241,22 +241,14 @@ impl ListingWalk<'_> {
     }
 
     /// Visits the object that a link leads to.
-    fn follow(
-        &mut self,
-        PendingLink {
-            is_soft,
-            place,
-            group,
-            name,
-        }: PendingLink,
-    ) {
-        let path = place.path.clone();
-        let target = target(&group, &name);
-        match self.try_follow(place, &group, &name) {
+    fn follow(&mut self, link: PendingLink) {
+        let path = link.place.path.clone();
+        let target = target(&link.group, &link.name);
+        match self.try_follow(link.place, &link.group, &link.name) {
             Ok(()) => {}
             // Soft links to nothing are common, and so are soft links that lead through links which
             // are reported themselves.
-            Err(reason) if is_soft => {
+            Err(reason) if link.is_soft => {
                 tracing::debug!("the soft link {path} was not followed: {reason}");
             }
             Err(reason) => self.found.unfollowed.push(UnfollowedLink {

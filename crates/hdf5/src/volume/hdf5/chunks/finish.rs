@@ -202,16 +202,11 @@ impl UnfinishedChunk {
     /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
     /// every read of the chunk fails.
     pub fn finish(&self) -> Result<(), ReadError> {
-        let Self {
-            store,
-            dataset,
-            at,
-            voxel,
-            request,
-        } = self;
+        let store = &self.store;
+        let at = &self.at;
         // The file may have been closed.
-        let dataset = dataset.upgrade().ok_or(Abandoned)?;
-        let wanted = ChunkRequest::new(&dataset, *at, WHOLE, *voxel);
+        let dataset = self.dataset.upgrade().ok_or(Abandoned)?;
+        let wanted = ChunkRequest::new(&dataset, *at, WHOLE, self.voxel);
         let key = wanted.key();
         let prefix = store.cache.peek(&key);
         if prefix.as_ref().is_some_and(|chunk| chunk.is_settled()) {
@@ -220,7 +215,7 @@ impl UnfinishedChunk {
         let meter = store.meter(&wanted);
         let whole = dataset.entry(at).and_then(|entry| {
             let stored = dataset.fetch(at, entry, meter)?;
-            dataset.decode(at, &stored, WHOLE, *voxel, meter)
+            dataset.decode(at, &stored, WHOLE, self.voxel, meter)
         });
         match whole {
             Ok(chunk) => {
@@ -237,7 +232,7 @@ impl UnfinishedChunk {
             }
             // The prefix stays, and is not finished again.
             Err(damage @ ReadError::Damaged { .. }) => {
-                warn_of(&damage, request.as_ref());
+                warn_of(&damage, self.request.as_ref());
                 if let Some(prefix) = prefix {
                     prefix.settle();
                 }
@@ -245,7 +240,7 @@ impl UnfinishedChunk {
             }
             Err(error) => {
                 if matches!(error, ReadError::Corrupt { .. }) {
-                    store.refuse(&error, &wanted, request.as_ref());
+                    store.refuse(&error, &wanted, self.request.as_ref());
                 }
                 Err(error)
             }
