@@ -110,12 +110,7 @@ impl FileBytes {
             // Read after the metadata: a writer that closes the file from now on changes them.
             is_growing = growing.map_or_else(is_marked, Ok)?;
         }
-        let identity = FileIdentity::new(resolved, &metadata);
-        let identity = if is_growing {
-            identity.growing()
-        } else {
-            identity
-        };
+        let identity = FileIdentity::new(resolved, &metadata).growing_if(is_growing);
         ensure_is_there(&identity)?;
         drop(busy);
         let greatest_length = identity.length().into();
@@ -147,11 +142,7 @@ impl FileBytes {
     /// Opens the file with this identity; fails if there is another one at its path.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
         let opened = Self::open(identity.path(), Some(growing))?;
-        let identity = if growing {
-            identity.clone().growing()
-        } else {
-            identity.clone()
-        };
+        let identity = identity.clone().growing_if(growing);
         let bytes = Self {
             greatest_length: identity.length().into(),
             identity,

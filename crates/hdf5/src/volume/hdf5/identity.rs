@@ -167,8 +167,11 @@ impl FileIdentity {
         }
     }
 
-    /// This identity, of a file that may grow while it is open.
-    pub(super) fn growing(self) -> Self {
+    /// This identity; if `is_growing`, of a file that may grow while it is open.
+    pub(super) fn growing_if(self, is_growing: bool) -> Self {
+        if !is_growing {
+            return self;
+        }
         let growth = Some(Fingerprint::digest(&("growing", &self)));
         Self { growth, ..self }
     }
