@@ -317,7 +317,7 @@ impl FolderListing {
         folder: &Path,
         about: &Metadata,
         root: Option<&SearchRoot>,
-        most: usize,
+        entries_left: usize,
     ) -> io::Result<Self> {
         let mut listing = Self {
             stamp: stamp(about),
@@ -330,7 +330,7 @@ impl FolderListing {
         }
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
-            if listing.entries > most {
+            if listing.entries > entries_left {
                 break;
             }
             let entry = entry?;

@@ -50,7 +50,7 @@ pub(super) fn share_arenas() {
 
 /// The number of data files that may be open at once: each takes a descriptor, and half of all
 /// descriptors are for clients.
-pub(super) fn most_files() -> usize {
+pub(super) fn max_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / 2).unwrap_or(usize::MAX)
 }
@@ -63,10 +63,10 @@ const WORKER_DESCRIPTORS: usize = 4;
 
 /// The number of descriptors that client connections may take: the half not used by data files,
 /// without the descriptors of the rest of the server.
-pub(super) fn most_connections(workers: usize) -> usize {
+pub(super) fn max_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
     let others = OTHER_DESCRIPTORS.saturating_add(WORKER_DESCRIPTORS.saturating_mul(workers));
-    most_files().saturating_sub(others).max(LEAST)
+    max_files().saturating_sub(others).max(LEAST)
 }
 
 /// The memory of the machine in bytes. Not from `/proc/meminfo`, which a service manager may hide.

@@ -121,7 +121,7 @@ fn open_catalog(
         .map(|(token, _)| token.clone())
         .collect();
     let run_trials = probe::run_trials(store.clone());
-    let files = Files::new(store).at_most(limits::most_files());
+    let files = Files::new(store).at_most(limits::max_files());
     Catalog::open_tried(files, settings, waiting, &*run_trials, metrics, activity)
 }
 

@@ -363,7 +363,7 @@ impl TrialChild {
                 PATIENCE.as_secs()
             )),
             Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => {
-                TrialOutcome::Died(died_of(status, cpu_seconds(trial), self.input.most))
+                TrialOutcome::Died(died_of(status, cpu_seconds(trial), self.input.memory))
             }
         })
     }
@@ -434,8 +434,8 @@ struct ChildInput {
     queue: Sender<ChildMessage>,
     /// The number of bytes that the child has asked for and not read yet.
     unread: Arc<AtomicU64>,
-    /// The maximum of `unread`: the child's memory.
-    most: u64,
+    /// The memory of the child in bytes, and the maximum of `unread`.
+    memory: u64,
 }
 
 /// A line, and the bytes that follow it.
@@ -447,7 +447,7 @@ struct ChildMessage {
 }
 
 impl ChildInput {
-    fn start(mut pipe: ChildStdin, most: u64) -> io::Result<Self> {
+    fn start(mut pipe: ChildStdin, memory: u64) -> io::Result<Self> {
         let (queue, messages) = channel::<ChildMessage>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
@@ -472,7 +472,7 @@ impl ChildInput {
         Ok(Self {
             queue,
             unread,
-            most,
+            memory,
         })
     }
 
@@ -480,7 +480,7 @@ impl ChildInput {
     /// its answers.
     fn expect(&self, expected: u64) -> bool {
         let before = self.unread.fetch_add(expected, Ordering::Relaxed);
-        before.saturating_add(expected) <= self.most
+        before.saturating_add(expected) <= self.memory
     }
 
     /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes

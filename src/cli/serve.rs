@@ -238,7 +238,7 @@ async fn listen(
     sockets: Sockets,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
-    let descriptors = limits::most_connections(settings.server.workers.get());
+    let descriptors = limits::max_connections(settings.server.workers.get());
     let certificates = reloader.certificates.clone();
     let listening = http::start(
         Arc::clone(&site),

@@ -7,7 +7,7 @@ use voltile_base::request::VersionedToken;
 use super::context::Context;
 use crate::catalog::{CachePolicy, RequestPlan};
 
-/// The `Cache-Control` of whole data at an address: with a version in the address, it never
+/// The `Cache-Control` of complete data at an address: with a version in the address, it never
 /// changes.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() {
@@ -18,7 +18,7 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
 }
 
 /// Records the dataset of a request, and confirms the client's copy with 304 if it is current. A
-/// copy of incomplete data is never confirmed. `lifetime` is the `Cache-Control` of whole data.
+/// copy of incomplete data is never confirmed. `lifetime` is the `Cache-Control` of complete data.
 pub(super) fn confirmed(
     context: &Context<'_>,
     plan: &RequestPlan,

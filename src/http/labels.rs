@@ -42,7 +42,7 @@ async fn found(
     let query = context.request.query_string();
     let ids = numbers(query, "id")?;
     let after = number(query, "after")?;
-    let most = number(query, "count")?
+    let max_count = number(query, "count")?
         .unwrap_or(USUAL_COUNT)
         .clamp(1, MAX_COUNT) as usize;
     let search = given(query, "search").unwrap_or_default();
@@ -53,7 +53,7 @@ async fn found(
     }
     let page = context.site.service.in_turn(demand, move |interest| {
         let (ranks, has_more) = if ids.is_empty() {
-            labels.page(after, most, &search, || interest.is_there())
+            labels.page(after, max_count, &search, || interest.is_there())
         } else {
             let found = ids.iter().filter_map(|id| labels.find(*id));
             (found.collect(), false)

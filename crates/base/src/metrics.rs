@@ -3,9 +3,10 @@
 //! Code that counts something holds a handle to its counter; no metric is looked up by name while
 //! serving.
 
-/// Defines a struct of metrics. A metric with a name and a help text is a row: the name has no
-/// prefix, and the help text is the field's documentation, too. A group of metrics names the method
-/// that registers them. `register` registers all of them, in the order of the rows.
+/// Defines a struct of metrics, with a field in each row, and its method `register`, which
+/// registers them in this order. A metric's row ends with its name, without prefix, and its help
+/// text, which is also the field's documentation. The row of a group of metrics ends with the
+/// method that registers the group.
 macro_rules! metrics {
     (
         $(#[$about:meta])*
@@ -122,7 +123,7 @@ metrics! {
 
         /// Requests to stores that hold volumes.
         pub stores: StoreMetrics => register();
-        /// Counters of each dataset; not registered, because not every request may see all datasets.
+        /// Counters of each dataset. They are registered apart: a request may not see all datasets.
         pub datasets: DatasetMetrics;
     }
 }

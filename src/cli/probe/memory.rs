@@ -22,14 +22,14 @@ const ROOM: u64 = 1 << 40;
 /// The interval between two measurements: too short for much more than the limit to be written.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Limits the memory of this process to `most` bytes, on a thread of its own. Where it cannot be
+/// Limits the memory of this process to `max_bytes` bytes, on a thread of its own. Where it cannot be
 /// measured, allocations beyond the limit fail.
-pub(super) fn watch(most: u64) -> io::Result<()> {
+pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
     limits::dump_no_core();
-    limits::allow_memory(most + ROOM);
+    limits::allow_memory(max_bytes + ROOM);
     if !limits::has_room(ROOM) {
         tracing::debug!("the memory of this process cannot be measured");
-        limits::allow_memory(most);
+        limits::allow_memory(max_bytes);
         return Ok(());
     }
     thread::Builder::new()

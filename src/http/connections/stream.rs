@@ -137,8 +137,8 @@ impl<S> SequentialStream<S> {
     /// Passes on bytes of the head.
     fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
         let is_begun = self.head.length > 0;
-        let most = self.input.len().min(buffer.remaining());
-        let (length, is_complete) = self.head.extend(&self.input[..most]);
+        let fitting = self.input.len().min(buffer.remaining());
+        let (length, is_complete) = self.head.extend(&self.input[..fitting]);
         buffer.put_slice(&self.input[..length]);
         self.input.drain(..length);
         if is_complete {

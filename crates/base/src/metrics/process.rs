@@ -17,7 +17,7 @@ pub(super) fn register(registry: &mut Registry) {
         (
             "process_max_fds",
             "The limit of open file descriptors",
-            most_descriptors(),
+            max_descriptors(),
         ),
         (
             "process_resident_memory_bytes",
@@ -37,7 +37,7 @@ fn open_descriptors() -> Option<u64> {
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
-fn most_descriptors() -> Option<u64> {
+fn max_descriptors() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let soft = limits
         .lines()
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn the_system_reports_all_of_them() {
-        let (open, most) = (open_descriptors().unwrap(), most_descriptors().unwrap());
-        assert!((3..=most).contains(&open), "{open} of {most}");
+        let (open, max) = (open_descriptors().unwrap(), max_descriptors().unwrap());
+        assert!((3..=max).contains(&open), "{open} of {max}");
         assert!(resident_bytes().unwrap() > 1 << 20);
     }
 }
