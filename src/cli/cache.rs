@@ -120,15 +120,9 @@ fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Resu
     }
     all.corrupt = verify.then_some(all.damaged.len());
     if json {
-        let TokenContents {
-            tiles,
-            bytes,
-            corrupt,
-            ..
-        } = all;
         output::print_json(&json!({
-            "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": tiles, "bytes": bytes,
-            "corrupt": corrupt, "tokens": contents,
+            "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": all.tiles,
+            "bytes": all.bytes, "corrupt": all.corrupt, "tokens": contents,
         }))?;
     } else {
         output::print(&table(cache, &contents, &all))?;
@@ -156,19 +150,15 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
         .max()
         .unwrap_or_default()
         .max(5);
-    for TokenContents {
-        token,
-        tiles,
-        bytes,
-        corrupt,
-        unfinished,
-        ..
-    } in contents.iter().chain([all])
-    {
-        let token = output::escaped(token);
-        let bytes = units::bytes(*bytes);
-        let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
-        let rest = match unfinished {
+    for each in contents.iter().chain([all]) {
+        let token = output::escaped(&each.token);
+        let tiles = each.tiles;
+        let bytes = units::bytes(each.bytes);
+        let corrupt = each
+            .corrupt
+            .map(|corrupt| format!("  {corrupt:>8} damaged"));
+        let corrupt = corrupt.unwrap_or_default();
+        let rest = match each.unfinished {
             0 => String::new(),
             count => format!("  and {count} unfinished"),
         };

@@ -58,12 +58,8 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
     let mut metrics = Metrics::default();
     metrics.log_lines_lost = log.lost_lines();
     let activity = Activity::default();
-    let config::Loaded {
-        mut settings,
-        mut faults,
-        warnings,
-        ..
-    } = read;
+    let mut settings = read.settings;
+    let mut faults = read.faults;
     let opened = open_catalog(&settings, max_found, &metrics, &activity);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
@@ -72,7 +68,7 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
             left_out.push((file, fault));
         }
     }
-    for warning in warnings {
+    for warning in read.warnings {
         tracing::warn!("{warning}");
     }
     for warning in opened.warnings {

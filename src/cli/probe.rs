@@ -454,19 +454,13 @@ impl ChildInput {
         thread::Builder::new()
             .name("trials".to_owned())
             .spawn(move || {
-                for ChildMessage {
-                    line,
-                    bytes,
-                    expected,
-                } in messages
-                {
-                    if let Err(error) =
-                        writeln!(pipe, "{line}").and_then(|()| pipe.write_all(&bytes))
-                    {
+                for message in messages {
+                    let written = writeln!(pipe, "{}", message.line);
+                    if let Err(error) = written.and_then(|()| pipe.write_all(&message.bytes)) {
                         tracing::debug!("a trial child takes no more input: {error}");
                         break;
                     }
-                    counted.fetch_sub(expected, Ordering::Relaxed);
+                    counted.fetch_sub(message.expected, Ordering::Relaxed);
                 }
             })?;
         Ok(Self {

@@ -231,23 +231,16 @@ fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
 }
 
 /// Describes the pieces that a shard made, and the pieces that are missing.
-fn shard_text(
-    shard: &Shard,
-    work: &PyramidWork,
-    ShardReport {
-        pieces,
-        all,
-        missing,
-        ..
-    }: &ShardReport,
-) -> String {
-    let rest = match missing {
+fn shard_text(shard: &Shard, work: &PyramidWork, report: &ShardReport) -> String {
+    let rest = match report.missing {
         0 => "all pieces are there: --assemble puts them together".to_owned(),
         missing => format!("{missing} of all are missing"),
     };
     format!(
-        "{}: shard {shard}: {pieces} of {all} pieces; {rest}\n",
-        work.output.display()
+        "{}: shard {shard}: {} of {} pieces; {rest}\n",
+        work.output.display(),
+        report.pieces,
+        report.all
     )
 }
 

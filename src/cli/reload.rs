@@ -134,19 +134,15 @@ impl Reloader {
             self.service.catalog().store().renew_credentials();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
-        let config::Loaded {
-            mut settings,
-            faults,
-            warnings,
-            ..
-        } = config::load(&self.layers);
-        if !faults.is_empty() {
-            return Err(texts(&faults));
+        let read = config::load(&self.layers);
+        if !read.faults.is_empty() {
+            return Err(texts(&read.faults));
         }
+        let mut settings = read.settings;
         remember(&mut self.layers, &settings);
         let unchangeable = config::restart_only(&self.started, &mut settings);
         if is_ordered {
-            for warning in warnings {
+            for warning in read.warnings {
                 tracing::warn!("{warning}");
             }
             if !unchangeable.is_empty() {

@@ -177,22 +177,14 @@ fn open_service(
 }
 
 /// Describes how the memory is divided, for the log.
-fn memory_text(
-    memory: Option<Memory>,
-    Settings {
-        server,
-        cache,
-        render,
-        files,
-        ..
-    }: &Settings,
-) -> String {
+fn memory_text(memory: Option<Memory>, settings: &Settings) -> String {
     let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
+    let cache = &settings.cache;
     let [tiles, chunks, boxes] =
-        [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
-    let threads = render.threads;
-    let trials = units::bytes(files.trial_memory);
-    let connections = server.connections;
+        [cache.tiles, cache.chunks, settings.render.boxes].map(|bytes| units::bytes(bytes as u64));
+    let threads = settings.render.threads;
+    let trials = units::bytes(settings.files.trial_memory);
+    let connections = settings.server.connections;
     format!(
         "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, \
          server.connections {connections}, trials of files {trials}"

@@ -7,17 +7,14 @@ use std::fmt::Write;
 
 use voltile_base::description::{ChannelDescription, LevelDescription, StorageDescription};
 use voltile_base::geometry::{Plane, Xyz};
-use voltile_base::notice::Notice;
 use voltile_base::units::{self, bytes};
 
 use crate::catalog::advice::Warning;
-use crate::catalog::{Inspection, LevelCost, PassThrough};
+use crate::catalog::{Inspection, LevelCost};
 use crate::cli::output::{counted, escaped};
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
-    let Inspection {
-        description, costs, ..
-    } = inspection;
+    let description = &inspection.description;
     let mut out = format!("token      {}\n", description.token);
     for channel in &description.channels {
         let _ = writeln!(out, "{}", in_one_line(channel));
@@ -30,31 +27,19 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
             escaped(&recognised.because)
         );
     }
-    for (channel, costs) in description.channels.iter().zip(costs) {
+    for (channel, costs) in description.channels.iter().zip(&inspection.costs) {
         describe_channel(&mut out, channel, costs);
     }
-    for Notice {
-        severity,
-        about,
-        text,
-    } in description.notices.iter().flatten()
-    {
-        let _ = writeln!(
-            out,
-            "\n{:<10} {}: {}",
-            severity.name(),
-            escaped(about),
-            escaped(text)
-        );
+    for notice in description.notices.iter().flatten() {
+        let severity = notice.severity.name();
+        let about = escaped(&notice.about);
+        let text = escaped(&notice.text);
+        let _ = writeln!(out, "\n{severity:<10} {about}: {text}");
     }
-    for Warning {
-        channel,
-        problem,
-        mend,
-    } in warnings
-    {
-        let _ = writeln!(out, "\nwarning    {channel}: {}", escaped(problem));
-        if let Some(mend) = mend {
+    for warning in warnings {
+        let problem = escaped(&warning.problem);
+        let _ = writeln!(out, "\nwarning    {}: {problem}", warning.channel);
+        if let Some(mend) = &warning.mend {
             let _ = writeln!(out, "  fix it   {}", escaped(mend));
         }
     }
@@ -242,14 +227,8 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
 /// Whether stored chunks are sent to clients unchanged.
 fn describe_passing(out: &mut String, cost: &LevelCost) {
     for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
-        let Some(PassThrough {
-            passed_through,
-            problem,
-        }) = pass
-        else {
-            continue;
-        };
-        let how = match (passed_through, problem) {
+        let Some(pass) = pass else { continue };
+        let how = match (pass.passed_through, &pass.problem) {
             (true, _) => format!("sent to {client} as stored"),
             (false, None) => format!("encoded for {client}"),
             (false, Some(problem)) => format!("encoded for {client}: {}", escaped(problem)),

@@ -13,7 +13,7 @@ use voltile_base::name::Name;
 use voltile_base::request::{Malformed, VersionedToken};
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::published;
-use voltile_hdf5::volume::{NoReferences, StoredArray, StoredChunk};
+use voltile_hdf5::volume::{NoReferences, StoredArray};
 
 use super::{fill, v2};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
@@ -221,18 +221,12 @@ impl ReferenceWriter<'_> {
                     return Err(unmapped("its chunks hold several time points"));
                 }
                 let address = self.address(part.file).ok_or_else(|| unmapped(elsewhere))?;
-                for StoredChunk {
-                    place: [t, z, y, x],
-                    offset,
-                    length,
-                } in part.chunks
-                {
+                for chunk in part.chunks {
+                    let [t, z, y, x] = chunk.place;
                     let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
                     let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
-                    self.entry(
-                        &format!("{place}{}", key.join(".")),
-                        &(&address, offset, length),
-                    )?;
+                    let key = format!("{place}{}", key.join("."));
+                    self.entry(&key, &(&address, chunk.offset, chunk.length))?;
                 }
                 Ok(())
             })?;
