@@ -122,7 +122,7 @@ pub fn run() -> ExitCode {
 }
 
 fn run_command(log: &LogWriter, command: Command) -> Result<(), Failure> {
-    simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
+    simd::requested().map_err(Failure::Usage)?;
     match command {
         Command::Serve(arguments) => serve::run(log, &arguments),
         Command::Inspect(arguments) => inspect::run(log, &arguments),
