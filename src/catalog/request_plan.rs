@@ -19,7 +19,7 @@ pub struct RequestPlan {
     pub key: TileKey,
     /// The dataset and channels that it shows.
     pub origin: Origin,
-    /// What is rendered.
+    /// The picture or the voxels that are rendered.
     pub subject: Subject,
     /// The stored voxels that it is rendered from.
     pub footprint: Footprint,
@@ -28,7 +28,7 @@ pub struct RequestPlan {
     pub unmeasured: Vec<Arc<Channel>>,
 }
 
-/// What is rendered.
+/// The picture or the voxels that a request asks for.
 #[derive(Debug)]
 pub enum Subject {
     /// A black tile: the address lies outside of all volumes, or at a time point without data.

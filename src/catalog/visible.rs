@@ -59,43 +59,11 @@ impl Catalog {
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
-        let asked = dataset.view(channel, request.address.level)?;
-        // The values do not depend on the window; so the key must not, either.
-        let fixed_window = Adjustment {
-            lo: Finite::new(0.0),
-            hi: Finite::new(1.0),
-            ..Adjustment::default()
-        };
-        let tile = |address: TileAddress, slab: Option<SlabRequest>| {
-            self.resolve(&TileRequest {
-                token: request.token.clone(),
-                channels: ChannelChoice::One(channel.name.clone()),
-                time: request.time,
-                address,
-                slab,
-                adjust: vec![fixed_window],
-            })
-        };
-        let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
-        for view in dataset
-            .views(channel)
-            .filter(|view| view.level > asked.level)
-        {
-            let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
-            if shown.pixels() <= MAX_PIXELS
-                || matches!(
-                    tile(coarser.address, coarser.slab),
-                    Err(NotFound::TooCostly { .. })
-                )
-            {
-                break;
-            }
-            shown = coarser;
-        }
+        let shown = self.shown_rectangle(dataset, channel, request)?;
         let mut tiles = Vec::new();
         let mut parts = Vec::new();
         for (address, part) in shown.tiles() {
-            match tile(address, shown.slab) {
+            match self.resolve_part(request, address, shown.slab) {
                 Ok(tile) => {
                     tiles.push(tile);
                     parts.push(part);
@@ -113,14 +81,57 @@ impl Catalog {
             level,
         };
         let origin = Origin::new(dataset, vec![Arc::clone(channel)]);
-        // The values do not depend on a window.
-        let unmeasured = Vec::new();
-        Ok(RequestPlan::new(
-            key,
-            origin,
-            Subject::Range(plan),
-            unmeasured,
-        ))
+        let subject = Subject::Range(plan);
+        Ok(RequestPlan::new(key, origin, subject, Vec::new()))
+    }
+
+    /// The rectangle that is asked for, at its level, or at a coarser one if it has too many pixels.
+    fn shown_rectangle(
+        &self,
+        dataset: &Dataset,
+        channel: &Channel,
+        request: &RangeRequest,
+    ) -> Result<TileRectangle, NotFound> {
+        let asked = dataset.view(channel, request.address.level)?;
+        let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
+        let coarser_views = dataset
+            .views(channel)
+            .filter(|view| view.level > asked.level);
+        for view in coarser_views {
+            if shown.pixels() <= MAX_PIXELS {
+                break;
+            }
+            let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
+            let part = self.resolve_part(request, coarser.address, coarser.slab);
+            if let Err(NotFound::TooCostly { .. }) = part {
+                break;
+            }
+            shown = coarser;
+        }
+        Ok(shown)
+    }
+
+    /// Resolves a tile of the requested range.
+    fn resolve_part(
+        &self,
+        request: &RangeRequest,
+        address: TileAddress,
+        slab: Option<SlabRequest>,
+    ) -> Result<ResolvedTile, NotFound> {
+        // The values do not depend on the window; so the key must not, either.
+        let fixed_window = Adjustment {
+            lo: Finite::new(0.0),
+            hi: Finite::new(1.0),
+            ..Adjustment::default()
+        };
+        self.resolve(&TileRequest {
+            token: request.token.clone(),
+            channels: ChannelChoice::One(request.channel.clone()),
+            time: request.time,
+            address,
+            slab,
+            adjust: vec![fixed_window],
+        })
     }
 }
 

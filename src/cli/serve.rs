@@ -30,7 +30,7 @@ use super::signals::ServerSignals;
 use super::sources::{Sources, search};
 use super::{limits, output, probe, signals, tiers};
 use crate::catalog::Catalog;
-use crate::config::{self, Layers, Memory, Settings};
+use crate::config::{self, Fault, Layers, Memory, Settings};
 use crate::http::systemd::{self, PassedSockets};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::service::{RenderPool, ServicePart, TileService};
@@ -102,9 +102,7 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    for (file, fault) in &left_out {
-        folders.note_broken(file.as_path(), fault.to_string());
-    }
+    note_left_out(&mut folders, &left_out);
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let service = open_service(catalog, &settings, metrics, activity)?;
@@ -125,6 +123,12 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     finish_writing(service, settings.server.shutdown_timeout)?;
     served
+}
+
+fn note_left_out(folders: &mut Folders, left_out: &[(Location, Fault)]) {
+    for (file, fault) in left_out {
+        folders.note_broken(file.as_path(), fault.to_string());
+    }
 }
 
 /// The layers of settings, before folders are searched.

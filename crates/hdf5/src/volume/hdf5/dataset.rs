@@ -238,11 +238,8 @@ impl StoredDataset {
         let edges_are_plain = matches!(storage, Storage::Chunked { .. })
             && library::edge_chunks_are_plain(&creation)?;
         let object: Arc<str> = library::path_of(handle)?.into();
-        let id = Fingerprint::digest(&(
-            file.identity(),
-            &*object,
-            KeyOf::files(&audited.files, access),
-        ));
+        let files_key = KeyOf::files(&audited.files, access);
+        let id = Fingerprint::digest(&(file.identity(), &*object, files_key));
         let element_rank = elements.stored.extents.len();
         let gaps = audited.gaps.iter();
         let gaps = gaps.map(|gap| padded_around(gap, element_rank, Stripes::WHOLE));
