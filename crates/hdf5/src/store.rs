@@ -284,8 +284,8 @@ impl Store {
                 opened
             }
         };
-        let end = wanted.range.end.min(object.length());
-        let bytes = object.exactly(wanted.range.start.min(end)..end).await?;
+        let end = wanted.end.min(object.length());
+        let bytes = object.exactly(wanted.start.min(end)..end).await?;
         Ok(RangeBytes {
             version: object.version().clone(),
             bytes,

@@ -28,13 +28,14 @@ pub struct RelayRequest {
     pub(super) number: u64,
     /// The public address of the object.
     pub address: String,
-    pub(super) range: Range<u64>,
+    pub(super) start: u64,
+    pub(super) end: u64,
 }
 
 impl RelayRequest {
     /// The number of requested bytes.
     pub fn length(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
+        self.end.saturating_sub(self.start)
     }
 }
 
@@ -101,7 +102,8 @@ impl Relay {
         let request = RelayRequest {
             number,
             address,
-            range,
+            start: range.start,
+            end: range.end,
         };
         (self.send)(&request).map_err(|error| StoreError::invalid(error.to_string()))?;
         receiver.await.unwrap_or(Err(Abandoned.into()))
