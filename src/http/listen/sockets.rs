@@ -114,22 +114,18 @@ impl Sockets {
     /// Opens the configured sockets that were not passed to this process, and takes all passed
     /// sockets.
     pub fn open(settings: &Server, passed: PassedSockets) -> Result<Self, ListenError> {
-        let PassedSockets {
-            tcp: passed_tcp,
-            unix: passed_unix,
-        } = passed;
-        let are_passed = !(passed_tcp.is_empty() && passed_unix.is_empty());
+        let are_passed = !(passed.tcp.is_empty() && passed.unix.is_empty());
         let mut sockets = Self::default();
         for address in settings.addresses(are_passed) {
-            sockets.tcp.extend(bound(&address, &passed_tcp)?);
+            sockets.tcp.extend(bound(&address, &passed.tcp)?);
         }
-        sockets.tcp.extend(passed_tcp);
+        sockets.tcp.extend(passed.tcp);
         if let Some(path) = &settings.unix_socket
-            && !passed_unix.iter().any(|(_, passed)| passed == path)
+            && !passed.unix.iter().any(|(_, passed)| passed == path)
         {
             sockets.listen_at(path, settings.unix_socket_mode)?;
         }
-        sockets.unix.extend(passed_unix);
+        sockets.unix.extend(passed.unix);
         for listener in &sockets.tcp {
             if let Err(error) = set_options(listener, settings.write_timeout) {
                 tracing::warn!("a limit on connections cannot be set: {error}");
