@@ -8,7 +8,7 @@ use serde_json::json;
 use voltile_base::name::Name;
 
 use super::failure::Failure;
-use super::load::{LoadedCatalog, load_sound};
+use super::load::load_sound;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -42,12 +42,8 @@ pub(super) struct BenchArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Failure> {
-    let LoadedCatalog {
-        settings,
-        catalog,
-        activity,
-        ..
-    } = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let catalog = &loaded.catalog;
     let end = Instant::now() + arguments.seconds;
     let subject = BenchSubject::choose(
         &catalog.describe(),
@@ -56,8 +52,8 @@ pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Fai
         arguments.level,
     )
     .map_err(Failure::Usage)?;
-    let threads = settings.render.threads.get();
-    prepare(&catalog, &subject)?;
+    let threads = loaded.settings.render.threads.get();
+    prepare(catalog, &subject)?;
     if !arguments.json {
         output::stream(&heading(&subject, threads))?;
     }
@@ -66,7 +62,7 @@ pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Fai
     for grid in &subject.grids {
         for pattern in TilePattern::ALL {
             let time = end.saturating_duration_since(Instant::now()) / rows_left;
-            let row = measure(&catalog, &activity, grid, pattern, threads, time)?;
+            let row = measure(catalog, &loaded.activity, grid, pattern, threads, time)?;
             if !arguments.json {
                 output::stream(&line(&row))?;
             }

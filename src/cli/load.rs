@@ -17,6 +17,7 @@ use super::{limits, probe};
 use crate::catalog::{Catalog, OpenedCatalog, tell};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::http::Certificates;
+use crate::service::{RenderPool, TileService};
 use crate::tier::{Directory, TierError};
 
 /// Settings, and the catalogue opened with them. Metrics and activity are shared with the
@@ -34,6 +35,17 @@ pub(super) struct LoadedCatalog {
     pub left_out: Vec<(Location, Fault)>,
     /// Datasets that cannot be opened until their store answers.
     pub unreachable: Vec<Fault>,
+}
+
+impl LoadedCatalog {
+    /// A service without tiers and prefetching, for a command that fetches tiles itself.
+    pub fn into_service(self) -> Result<TileService, Failure> {
+        let render = &self.settings.render;
+        let metrics = self.metrics;
+        let pool = RenderPool::new(render.threads, render.queue, self.activity, metrics.clone())?;
+        let tiles = self.settings.cache.tiles;
+        Ok(TileService::new(self.catalog, tiles, 0, pool, metrics)?)
+    }
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.

@@ -11,7 +11,7 @@ use voltile_base::shard::Shard;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
-use super::load::{LoadedCatalog, load_sound};
+use super::load::load_sound;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -51,16 +51,10 @@ pub(super) struct PyramidArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), Failure> {
-    let LoadedCatalog {
-        settings,
-        catalog,
-        metrics,
-        activity,
-        ..
-    } = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing files: there is no idle time later.
-    catalog.chunks().verify_at_once();
-    let files = by_file(&catalog, &arguments.token)?;
+    loaded.catalog.chunks().verify_at_once();
+    let files = by_file(&loaded.catalog, &arguments.token)?;
     let single_output = match (&arguments.output, &arguments.rechunk) {
         (Some(_), _) => Some("--output"),
         (None, Some(_)) => Some("--rechunk"),
@@ -74,16 +68,16 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
             files.len()
         )));
     }
-    let threads = arguments.threads.unwrap_or(settings.render.threads);
+    let threads = arguments.threads.unwrap_or(loaded.settings.render.threads);
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
-        let made = make_levels(arguments, number, file, wanted, threads, &activity);
+        let made = make_levels(arguments, number, file, wanted, threads, &loaded.activity);
         if let Err(failure) = made {
             output::complain(log, &failure.to_string());
             failed += 1;
         }
     }
-    tracing::debug!("{} chunks decoded", metrics.chunk_reads.get());
+    tracing::debug!("{} chunks decoded", loaded.metrics.chunk_reads.get());
     if failed > 0 {
         let all = files.len();
         return Err(Failure::Work(anyhow::anyhow!(

@@ -13,7 +13,7 @@ use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
-use super::load::{LoadedCatalog, load_sound};
+use super::load::load_sound;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -37,10 +37,9 @@ pub(super) struct ReferencesArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<(), Failure> {
-    let LoadedCatalog {
-        settings, catalog, ..
-    } = load_sound(log, &arguments.sources.layers()?)?;
-    let tokens: Vec<&str> = catalog
+    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let tokens: Vec<&str> = loaded
+        .catalog
         .datasets()
         .map(|dataset| dataset.token.as_str())
         .collect();
@@ -54,10 +53,10 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
             )));
         }
     };
-    let image = chosen_image(&catalog, token, arguments.channel.as_deref())
+    let image = chosen_image(&loaded.catalog, token, arguments.channel.as_deref())
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let write =
-        |out: &mut dyn Write| write_references(&image, settings.server.references.as_deref(), out);
+    let prefix = loaded.settings.server.references.as_deref();
+    let write = |out: &mut dyn Write| write_references(&image, prefix, out);
     let path = &arguments.output;
     if path.as_os_str() == "-" {
         let mut text = Vec::new();

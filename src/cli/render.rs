@@ -10,13 +10,13 @@ use voltile_base::geometry::TileAddress;
 use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
-use super::load::{LoadedCatalog, load_sound};
+use super::load::load_sound;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::catalog::Catalog;
 use crate::config::Mount;
-use crate::service::{Client, Demand, RenderPool, TileService};
+use crate::service::{Client, Demand};
 
 #[derive(Debug, Args)]
 pub(super) struct RenderArguments {
@@ -31,20 +31,11 @@ pub(super) struct RenderArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Failure> {
-    let LoadedCatalog {
-        settings,
-        catalog,
-        metrics,
-        activity,
-        ..
-    } = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
-    catalog.chunks().verify_at_once();
-    let request = requested_tile(&arguments.path, &settings.server.mounts)?;
-    let threads = settings.render.threads;
-    let queue = settings.render.queue;
-    let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
-    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
+    loaded.catalog.chunks().verify_at_once();
+    let request = requested_tile(&arguments.path, &loaded.settings.server.mounts)?;
+    let service = loaded.into_service()?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
         let catalog = service.catalog();

@@ -21,16 +21,14 @@ use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::folders::Folders;
-use super::load::{
-    LoadedCatalog, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open,
-};
+use super::load::{NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
 use super::log::LogWriter;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
 use super::sources::{Sources, search};
 use super::{limits, output, probe, signals, tiers};
 use crate::catalog::Catalog;
-use crate::config::{self, Fault, Layers, Memory, Settings};
+use crate::config::{self, Layers, Memory, Settings};
 use crate::http::systemd::{self, PassedSockets};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::service::{RenderPool, ServicePart, TileService};
@@ -86,26 +84,22 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     }
     let mut loaded = open(log, read, MAX_FOUND);
     let certificates = certificates(&mut loaded);
-    let LoadedCatalog {
-        settings,
-        catalog,
-        metrics,
-        activity,
-        left_out,
-        unreachable,
-        ..
-    } = faultless(loaded)?;
-    if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
+    let loaded = faultless(loaded)?;
+    let settings = loaded.settings;
+    let catalog = loaded.catalog;
+    if catalog.datasets().next().is_none() && folders.is_empty() && loaded.unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     ensure_accepted(&layers.files, &catalog)?;
-    for fault in &unreachable {
+    for fault in &loaded.unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    note_left_out(&mut folders, &left_out);
+    for (file, fault) in &loaded.left_out {
+        folders.note_broken(file.as_path(), fault.to_string());
+    }
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
-    let service = open_service(catalog, &settings, metrics, activity)?;
+    let service = open_service(catalog, &settings, loaded.metrics, loaded.activity)?;
     let health = service.health();
     health.set(ServicePart::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
@@ -123,12 +117,6 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     finish_writing(service, settings.server.shutdown_timeout)?;
     served
-}
-
-fn note_left_out(folders: &mut Folders, left_out: &[(Location, Fault)]) {
-    for (file, fault) in left_out {
-        folders.note_broken(file.as_path(), fault.to_string());
-    }
 }
 
 /// The layers of settings, before folders are searched.

@@ -12,11 +12,9 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use voltile_base::description::DatasetDescription;
 use voltile_base::geometry::Plane;
-use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::shard::Shard;
 use voltile_base::units::bytes;
-use voltile_hdf5::store::Store;
 
 use super::failure::Failure;
 use super::load::{LoadedCatalog, load_sound};
@@ -24,8 +22,6 @@ use super::log::LogWriter;
 use super::sources::{ConfigurationChoice, Sources};
 use super::tiers::{directory_tier, shared_tiers};
 use super::{output, signals};
-use crate::config::Settings;
-use crate::service::{RenderPool, TileService};
 use crate::tier::{Directory, Tier, Tiers};
 use crate::tools::progress::Progress;
 use crate::tools::warm::{
@@ -183,28 +179,15 @@ impl WarmJob<'_> {
             configured: arguments.configured.clone(),
         }
         .layers()?;
-        let LoadedCatalog {
-            settings,
-            catalog,
-            metrics,
-            activity,
-            ..
-        } = load_sound(self.log, &layers)?;
-        let work = self.work(&catalog.describe())?;
+        let loaded = load_sound(self.log, &layers)?;
+        let work = self.work(&loaded.catalog.describe())?;
         if arguments.dry_run {
             return self.tell_count(&work);
         }
-        let tiers = tiers(
-            arguments.into.as_ref(),
-            &settings,
-            &metrics,
-            catalog.store(),
-        )?;
-        let threads = settings.render.threads;
-        let queue = settings.render.queue;
-        let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
-        let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
-        let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
+        let tiers = tiers(arguments.into.as_ref(), &loaded)?;
+        let threads = loaded.settings.render.threads;
+        let service = loaded.into_service()?.with_tiers(Tiers::new(tiers));
+        let service = Arc::new(service);
         let mut report = self.fill(&work, &InProcess(Arc::clone(&service)), threads);
         service.finish_writing(Duration::ZERO);
         let metrics = service.metrics();
@@ -279,12 +262,9 @@ fn report_text(report: &WarmReport) -> String {
 }
 
 /// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
-fn tiers(
-    into: Option<&PathBuf>,
-    settings: &Settings,
-    metrics: &Metrics,
-    store: &Store,
-) -> Result<Vec<Tier>, Failure> {
+fn tiers(into: Option<&PathBuf>, loaded: &LoadedCatalog) -> Result<Vec<Tier>, Failure> {
+    let settings = &loaded.settings;
+    let metrics = &loaded.metrics;
     let mut tiers = Vec::new();
     if let Some(path) = into.or(settings.cache.directory.as_ref()) {
         if settings.cache.disk == 0 {
@@ -298,6 +278,6 @@ fn tiers(
                        cache.store";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    tiers.extend(shared_tiers(settings, metrics, store)?);
+    tiers.extend(shared_tiers(settings, metrics, loaded.catalog.store())?);
     Ok(tiers)
 }
