@@ -66,6 +66,7 @@ impl Chunk {
         let mut chunk = Self::new(dims, fill);
         chunk.is_constant = true;
         chunk.is_whole = true;
+        chunk.settle();
         chunk
     }
 
@@ -337,5 +338,11 @@ mod tests {
         assert!(!beginning.is_constant && beginning.holds(3) && !beginning.holds(4));
         // A chunk that was clipped at the edge has fewer voxels than the chunk shape.
         assert!(Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).holds(u64::MAX));
+    }
+
+    #[test]
+    fn a_chunk_that_was_never_written_needs_no_further_decoding() {
+        let unwritten = Chunk::never_written([1, 1, 1, 2, 2], Samples::U16(vec![7]));
+        assert!(unwritten.holds(WHOLE) && unwritten.is_settled());
     }
 }
