@@ -178,15 +178,20 @@ fn a_store_that_is_back_is_used_again() {
     ask_for_all(&server);
     assert_eq!(server.count("voltile_tile_store_breaker_open"), 1);
     remote.objects.come_back();
-    let mut slices = 0..volumes::EDGE;
-    wait_until("it is used again", || {
-        // A slice that no server has drawn, so that it is looked for.
-        let n = slices.next().expect("the store is not asked");
+    let mut slices = (0..volumes::EDGE).flat_map(|n| [("xz", n), ("yz", n)]);
+    // A slice that no server has drawn is looked for, and written.
+    let mut ask_for_next = || {
+        let (plane, n) = slices.next().expect("the store is not used");
         thread::sleep(Duration::from_millis(200));
-        server.tile(&format!("planes/raw/xz/{n}/0_0_0.png"));
+        server.tile(&format!("planes/raw/{plane}/{n}/0_0_0.png"));
+    };
+    wait_until("it is used again", || {
+        ask_for_next();
         server.count("voltile_tile_store_breaker_open") == 0
     });
+    // Reads and writes are resumed each by itself.
     wait_until("tiles are written again", || {
+        ask_for_next();
         server.count("voltile_tile_store_writes_total") > 0
     });
     assert_eq!(server.json("/readyz")["problems"], serde_json::json!([]));
