@@ -348,7 +348,7 @@ impl ResolvedBox {
             encoding,
             name: channel.name.clone(),
             channel: channel.fingerprint,
-            pyramid_level: channel.made_fingerprint(&cutout.view),
+            pyramid_level: channel.pyramid_fingerprint(&cutout.view),
             dataset: dataset.style,
             level: cutout.view.level,
             time: cutout.time,

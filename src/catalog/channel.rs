@@ -65,7 +65,7 @@ pub struct Channel {
     pub(super) transforms: Transforms,
     pub(super) levels: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
-    pub(super) made: Vec<StoredLevel>,
+    pub(super) pyramid_levels: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
     /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
@@ -154,7 +154,9 @@ impl Channel {
     ) -> Self {
         let stored = levels.stored.iter();
         let fingerprints: Vec<_> = stored.clone().map(|level| level.fingerprint).collect();
-        let files = stored.chain(&levels.made).flat_map(StoredLevel::files);
+        let files = stored
+            .chain(&levels.pyramid_levels)
+            .flat_map(StoredLevel::files);
         let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
         let shape = levels.stored.first().map(|level| &level.shape);
         let voxel = shape.map_or(VoxelType::U8, |shape| shape.voxel);
@@ -179,7 +181,7 @@ impl Channel {
             transforms: found.transforms,
             fingerprint: Fingerprint::digest(&(found.kind, missing.in_words(), fingerprints)),
             levels: levels.stored,
-            made: levels.made,
+            pyramid_levels: levels.pyramid_levels,
             missing,
             has_gaps: levels.has_gaps,
             names,
@@ -338,20 +340,20 @@ impl Channel {
     }
 
     /// How a level is derived: from a precomputed level if there is one, else as
-    /// [`Channel::made_from`]; `None` if there is no such level.
+    /// [`Channel::derived_view`]; `None` if there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
-        let view = self.made_from(level, scaling)?;
-        let made = self
-            .made
+        let view = self.derived_view(level, scaling)?;
+        let place = self
+            .pyramid_levels
             .iter()
-            .position(|made| made.stands_for(&view))
+            .position(|level| level.stands_for(&view))
             .filter(|_| !view.is_stored());
-        Some(made.map_or(view, |place| view.stored_as(self.levels.len() + place)))
+        Some(place.map_or(view, |place| view.stored_as(self.levels.len() + place)))
     }
 
     /// How a level is derived from the levels found by the file's layout: stored, or from the
     /// nearest finer one.
-    pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
+    pub fn derived_view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         level_view(&self.levels, level, scaling)
     }
 
@@ -369,8 +371,11 @@ impl Channel {
 
     /// Whether its own file lacks a level; sidecars are not considered.
     pub fn lacks(&self, view: &LevelView) -> bool {
-        let mut in_file = self.made.iter().filter(|made| made.sidecar.is_none());
-        !view.is_stored() && !in_file.any(|made| made.stands_for(view))
+        let mut in_file = self
+            .pyramid_levels
+            .iter()
+            .filter(|level| level.sidecar.is_none());
+        !view.is_stored() && !in_file.any(|level| level.stands_for(view))
     }
 
     /// The paths of the files that are checked for changes.
@@ -390,7 +395,7 @@ impl Channel {
 
     /// The levels found by the layout, followed by the precomputed ones.
     pub(super) fn all_levels(&self) -> impl Iterator<Item = &StoredLevel> {
-        self.levels.iter().chain(&self.made)
+        self.levels.iter().chain(&self.pyramid_levels)
     }
 
     /// The stored level that a view of this channel reads.
@@ -405,17 +410,17 @@ impl Channel {
 
     /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it
     /// reads none.
-    pub(super) fn made_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
+    pub(super) fn pyramid_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
         let place = view.stored.checked_sub(self.levels.len())?;
-        Some(self.made.get(place)?.fingerprint)
+        Some(self.pyramid_levels.get(place)?.fingerprint)
     }
 
     /// Whether a level has data at a time point; a precomputed level has data where its source
     /// level has.
     pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
-        let is_made = view.stored >= self.levels.len();
-        let base = if is_made {
-            self.made_from(view.level, scaling)
+        let is_of_pyramid = view.stored >= self.levels.len();
+        let base = if is_of_pyramid {
+            self.derived_view(view.level, scaling)
         } else {
             Some(*view)
         };

@@ -29,7 +29,7 @@ pub(super) struct ChannelLevels {
     /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid`; empty until they are looked for.
-    pub made: Vec<StoredLevel>,
+    pub pyramid_levels: Vec<StoredLevel>,
     /// Why levels are not used; filters of usable levels that cannot be decoded, and their missing
     /// files.
     pub notices: Vec<Notice>,
@@ -71,7 +71,7 @@ impl ChannelLevels {
         notices.extend(stored.iter().flat_map(undecodable));
         Ok(Self {
             stored,
-            made: Vec::new(),
+            pyramid_levels: Vec::new(),
             notices,
             has_gaps,
         })
@@ -194,7 +194,7 @@ impl OpenLevel {
 
 /// Opens a precomputed level; `sidecar` is the file name of the sidecar that contains it, if it is
 /// in one.
-pub(super) fn open_made(
+pub(super) fn open_pyramid_level(
     file: &OpenFile,
     level: &FoundLevel,
     kind: Kind,

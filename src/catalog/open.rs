@@ -860,7 +860,7 @@ impl DatasetOpening<'_> {
                 missing: &missing,
                 scaling: self.settings.style.scaling,
             };
-            levels.made = wanted.open(self.sidecars, &mut levels.notices);
+            levels.pyramid_levels = wanted.open(self.sidecars, &mut levels.notices);
         }
         let notices = levels.notices.drain(..);
         self.notices

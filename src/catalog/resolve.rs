@@ -209,7 +209,7 @@ struct LayerRendering {
     /// The bits of the voxel size in the file.
     voxel_size: Option<Xyz<u64>>,
     /// The precomputed level that is read, if any.
-    made: Option<Fingerprint>,
+    pyramid_level: Option<Fingerprint>,
     placement: Placement,
     colour: Option<Colour>,
     shading: Shading,
@@ -438,7 +438,7 @@ impl ResolvedLayer {
         LayerRendering {
             channel: channel.fingerprint,
             voxel_size: channel.facts.voxel_size.map(|size| size.map(f64::to_bits)),
-            made: channel.made_fingerprint(view),
+            pyramid_level: channel.pyramid_fingerprint(view),
             placement: *placement,
             colour: *colour,
             shading: self.shading(),

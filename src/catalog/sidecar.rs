@@ -16,7 +16,7 @@ use voltile_hdf5::store::Location;
 use voltile_hdf5::volume::hdf5::OpenFile;
 use voltile_hdf5::volume::{Missing, VoxelType};
 
-use super::levels::open_made;
+use super::levels::open_pyramid_level;
 use super::stored::{StoredLevel, level_view};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
 use crate::layout::{FoundChannel, FoundLevel};
@@ -149,12 +149,12 @@ pub(super) struct LevelSearch<'a> {
 impl LevelSearch<'_> {
     /// The usable precomputed levels, finest first.
     pub fn open(&self, sidecars: &mut Sidecars, notices: &mut Vec<Notice>) -> Vec<StoredLevel> {
-        let mut made = Vec::new();
-        for level in &self.found.made {
-            self.add(self.file, level, None, &mut made, notices);
+        let mut usable = Vec::new();
+        for level in &self.found.pyramid_levels {
+            self.add(self.file, level, None, &mut usable, notices);
         }
         let Some(sidecar) = sidecars.find(self.file, notices) else {
-            return made;
+            return usable;
         };
         let name = sidecar
             .file
@@ -171,7 +171,7 @@ impl LevelSearch<'_> {
                         &sidecar.file,
                         &record.level(level),
                         Some(&name),
-                        &mut made,
+                        &mut usable,
                         notices,
                     );
                 }
@@ -182,7 +182,7 @@ impl LevelSearch<'_> {
                 )));
             }
         }
-        made
+        usable
     }
 
     fn add(
@@ -190,12 +190,12 @@ impl LevelSearch<'_> {
         file: &OpenFile,
         level: &FoundLevel,
         sidecar: Option<&str>,
-        made: &mut Vec<StoredLevel>,
+        usable: &mut Vec<StoredLevel>,
         notices: &mut Vec<Notice>,
     ) {
-        let reason = match open_made(file, level, self.found.kind, sidecar) {
-            Ok(open) if made.iter().any(|other| other.level() == open.level()) => return,
-            Ok(open) if self.fits(&open) => return made.push(open),
+        let reason = match open_pyramid_level(file, level, self.found.kind, sidecar) {
+            Ok(open) if usable.iter().any(|other| other.level() == open.level()) => return,
+            Ok(open) if self.fits(&open) => return usable.push(open),
             Ok(_) => format!(
                 "it is not the level that scaling = \"{}\" would derive here",
                 self.scaling.name()
@@ -209,8 +209,8 @@ impl LevelSearch<'_> {
         )));
     }
 
-    fn fits(&self, made: &StoredLevel) -> bool {
-        level_view(self.levels, made.level(), self.scaling)
-            .is_some_and(|view| !view.is_stored() && made.stands_for(&view))
+    fn fits(&self, level: &StoredLevel) -> bool {
+        level_view(self.levels, level.level(), self.scaling)
+            .is_some_and(|view| !view.is_stored() && level.stands_for(&view))
     }
 }

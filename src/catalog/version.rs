@@ -83,7 +83,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         times,
         is_series,
         window,
-        made,
+        pyramid_levels,
         fingerprint,
         // In the fingerprint.
         kind: _,
@@ -114,7 +114,8 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         labels_because: _,
     } = facts;
     let window = window_version(window);
-    let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
+    let pyramid = pyramid_levels.iter().map(|level| level.fingerprint);
+    let pyramid: Vec<_> = pyramid.collect();
     let transforms: Vec<_> = transforms
         .iter()
         .map(|(time, known)| (*time, known.rows().map(|row| row.map(f64::to_bits))))
@@ -129,7 +130,16 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         .as_ref()
         .map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
     let times = is_series.then_some((times, timing));
-    Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))
+    Fingerprint::digest(&(
+        name,
+        label,
+        colour,
+        fingerprint,
+        pyramid,
+        window,
+        space,
+        times,
+    ))
 }
 
 fn window_version(window: &ChannelWindow) -> WindowVersion {

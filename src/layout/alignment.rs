@@ -75,8 +75,8 @@ impl Ratio {
             .transforms
             .map(|transform| finer(times, transform, image));
         labels.levels = repeated(times, std::mem::take(&mut labels.levels));
-        labels.made = labels
-            .made
+        labels.pyramid_levels = labels
+            .pyramid_levels
             .iter()
             .filter_map(|level| coarser(times, level))
             .collect();

@@ -56,7 +56,7 @@ pub struct FoundChannel {
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
     /// Levels that `voltile pyramid` precomputed from the stored ones.
-    pub made: Vec<FoundLevel>,
+    pub pyramid_levels: Vec<FoundLevel>,
     /// The notices about it, for example on units that are not applied.
     pub notices: Vec<Notice>,
 }
@@ -77,7 +77,7 @@ impl FoundChannel {
             missing: Vec::new(),
             transforms: Transforms::default(),
             levels,
-            made: Vec::new(),
+            pyramid_levels: Vec::new(),
             notices: Vec::new(),
         }
     }
@@ -89,7 +89,7 @@ impl FoundChannel {
 
     /// Shows stored values although they stand for other values.
     pub(crate) fn show_stored_values(&mut self) {
-        for level in self.levels.iter_mut().chain(&mut self.made) {
+        for level in self.levels.iter_mut().chain(&mut self.pyramid_levels) {
             level.view.values = None;
         }
         self.shows_stored_values = true;

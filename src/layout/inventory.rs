@@ -162,7 +162,7 @@ impl ChannelRecord {
         let copied = copied.into_iter().map(|level| self.level(level)).collect();
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
-        found.made = derived.into_iter().map(|level| self.level(level)).collect();
+        found.pyramid_levels = derived.into_iter().map(|level| self.level(level)).collect();
         found.missing = self
             .missing_values
             .iter()

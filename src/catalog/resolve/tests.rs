@@ -40,7 +40,7 @@ fn samples() -> Fingerprint {
                 window: *window,
                 gamma: Finite::new(0.5),
             },
-            made: Some(Fingerprint::digest(&"made")),
+            pyramid_level: Some(Fingerprint::digest(&"made")),
             voxel_size: Some(Xyz::new(1, 2, 3)),
         });
     let plain = LayerRendering {
@@ -51,7 +51,7 @@ fn samples() -> Fingerprint {
             window: Window::AsStored,
             gamma: None,
         },
-        made: None,
+        pyramid_level: None,
         voxel_size: None,
     };
     let layers: Vec<_> = layers.chain([plain]).collect();

@@ -60,7 +60,7 @@ pub(super) fn families(
     record: usize,
 ) -> Vec<Family> {
     let views: Vec<LevelView> = Level::all()
-        .map_while(|level| channel.made_from(level, scaling))
+        .map_while(|level| channel.derived_view(level, scaling))
         .collect();
     let halves_z = scaling == Scaling::Isotropic;
     let rule = if channel.kind == Kind::Labels {
