@@ -81,8 +81,9 @@
 //!
 //! # Invariants
 //!
-//! - **No async thread reads a file.** Voxels are read on the render threads; checks for changed
-//!   files, and lookups in the tiers, run on threads for blocking work. The render queue is
+//! - **No async thread waits for a file.** Voxels are read on the render threads; checks for changed
+//!   files, and lookups in the tiers, run on threads for blocking work. Only a stored chunk that can
+//!   be sent as it is is read on an async thread, if it is in the page cache. The render queue is
 //!   bounded.
 //! - **No tile is made from two generations of a file**, see [`voltile_hdf5`]. While a dataset is
 //!   live, voxels that are not final enter no cache ([`voltile_hdf5::volume::Volume::is_final`]).
@@ -115,10 +116,11 @@
 //! A key's state changes under one lock: a flight ends, its value is cached and its waiters are
 //! removed in one step. When the last waiter has left, a check under the same lock decides whether
 //! the flight ends, so that nobody can join a flight that has been abandoned; then its work is
-//! dropped. That is the only way to give up work: the future of a queued job takes it out of the
-//! queue, and before each chunk a running render checks without a lock whether its future is still
-//! there. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight
-//! only reads and decodes, and never waits for another flight. The catalogue in force is replaced
+//! dropped. Dropping its future is how work is given up: that takes a queued job out of the queue,
+//! and before each chunk a running render checks without a lock whether its future is still there.
+//! Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight reads and
+//! decodes, and waits at most for the stored bytes of the chunk, which the threads of the store
+//! fetch. The catalogue in force is replaced
 //! as a whole; a request keeps the one that it started with.
 //!
 //! The locks of [`service`] and [`voltile_base::flow`], and what is taken under them (besides

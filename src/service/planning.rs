@@ -1,4 +1,4 @@
-//! Plans requests, once the files that they need have been found unchanged. Reads no pixels, unless
+//! Plans requests, and has the files that a plan needs checked for changes. Reads no pixels, unless
 //! the window of a channel has yet to be measured.
 
 use std::sync::Arc;

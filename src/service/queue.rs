@@ -1,7 +1,8 @@
-//! The render queue: which waiting job is rendered next, and which is dropped if there are too
+//! The queue of jobs that wait for a turn: which job is next, and which is dropped if there are too
 //! many.
 //!
-//! A plain data structure without threads or clock. A job is one render. Each client that has asked
+//! A plain data structure without threads or clock. A job is a render, a lookup in the tiers, or a
+//! fetch from a store. Each client that has asked
 //! for a job has a *claim* on it until the job leaves the queue, so a job wanted by several clients
 //! runs at the earliest of their turns. The rules:
 //!

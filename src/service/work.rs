@@ -158,7 +158,7 @@ impl TileWork {
         Ok(Tile::new(self.plan.key, drawn))
     }
 
-    /// Draws it with the thread's buffers. A nested job, started by work stealing, gets fresh ones.
+    /// Draws it with the thread's buffers, which are lost if drawing panics.
     fn draw(&self, policy: &ReadPolicy) -> Result<Vec<u8>, TileError> {
         thread_local! {
             static SCRATCH: RefCell<Scratch> = RefCell::default();

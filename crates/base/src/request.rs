@@ -1,4 +1,4 @@
-//! A well-formed tile request, not yet known to exist: the common result of all three URL forms.
+//! A well-formed tile request, not yet known to exist: the common result of all URL forms.
 //!
 //! Parsing knows the grammar of paths and nothing of datasets. Errors are [`Malformed`], which
 //! clients get as a 404. Repeated slashes are merged; the path is split before its segments are

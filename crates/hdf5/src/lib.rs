@@ -30,8 +30,8 @@
 //!   way to them, are audited, and the file driver opens only the files that they lead to.
 //!   (External raw files of such a source are the exception: libhdf5 opens them by name; they are
 //!   audited, and compared before and after each read.)
-//! - Waiting for a chunk cannot deadlock: the leader of a chunk's flight only reads and decodes,
-//!   and never waits for another flight.
+//! - Waiting for a chunk cannot deadlock: the leader of a chunk's flight reads and decodes, and
+//!   waits at most for the chunk's stored bytes, which the threads of the store fetch.
 //! - A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it;
 //!   `volume::hdf5::mapping` turns that into an error of one read. It and `volume::hdf5::library`
 //!   hold all `unsafe` code.

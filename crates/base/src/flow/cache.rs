@@ -4,13 +4,13 @@
 //! The first lookup of an absent key leads: it gets a [`Flight`] and must produce the value. Later
 //! lookups wait. When the flight ends, the value is inserted and the waiters are removed in one
 //! step under one lock, so there is no gap in which a second flight could start. The flight is
-//! owned by the job that produces the value, not by a client, which may disconnect: [`Flight::run`]
+//! owned by a task or a thread of its own, not by a client, which may disconnect: [`Flight::run`]
 //! goes on while anybody waits. A flight that is dropped (after a panic, or with an abandoned job)
 //! frees the key and wakes its waiters with [`Abandoned`]. Errors are passed to the waiters and
 //! never cached.
 //!
-//! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
-//! thread). The caller gives the weight of each value in bytes.
+//! It is used for encoded tiles and for samples (waiters are async), for decoded chunks (waiters
+//! block a render thread), and for stored bytes that are fetched (both). The caller gives the weight of each value in bytes.
 
 use std::future::{Future, poll_fn};
 use std::hash::Hash;
