@@ -2241,7 +2241,9 @@ export const stories = (world) => {
         );
         await page.waitForTimeout(700);
         await page.keyboard.press(",");
-        equal(await page.getAttribute(".follow", "aria-pressed"), "false", "it follows");
+        await page.waitForFunction(
+          () => document.querySelector(".follow").getAttribute("aria-pressed") === "false",
+        );
         const place = await page.inputValue(".axis-z input[type=number]");
         await closed;
         await page.waitForFunction(() => document.querySelector(".follow").hidden);
