@@ -24,9 +24,14 @@ impl TileService {
         demand: Demand,
         plan: impl Fn() -> Result<RequestPlan, NotFound>,
     ) -> Result<Arc<RequestPlan>, TileError> {
-        let planned = self
-            .unchanged(catalog, token, plan(), |planned| planned.origin.clone())
-            .await?;
+        let planned = plan();
+        match &planned {
+            Ok(planned) => self.ensure_unchanged(&planned.origin).await?,
+            // Such an address is wrong whatever the file is by now.
+            Err(NotFound::OffGrid { .. }) => {}
+            Err(_) => self.ensure_all_unchanged(catalog, token).await?,
+        }
+        let planned = planned?;
         if planned.unmeasured.is_empty() {
             return Ok(Arc::new(planned));
         }
@@ -59,9 +64,11 @@ impl TileService {
         volume: &PrecomputedVolume,
     ) -> Result<Precomputed, TileError> {
         let found = catalog.precomputed_volume(volume);
-        let (_, precomputed) = self
-            .unchanged(catalog, &volume.token, found, |(origin, _)| origin.clone())
-            .await?;
+        match &found {
+            Ok((origin, _)) => self.ensure_unchanged(origin).await?,
+            Err(_) => self.ensure_all_unchanged(catalog, &volume.token).await?,
+        }
+        let (_, precomputed) = found?;
         Ok(precomputed.clone())
     }
 
@@ -72,11 +79,8 @@ impl TileService {
         token: &VersionedToken,
         channel: Option<&Name>,
     ) -> Result<ZarrImage, TileError> {
-        let image = catalog.image(token, channel);
-        self.unchanged(catalog, token, image, |image| {
-            Origin::whole(image.dataset())
-        })
-        .await
+        self.ensure_all_unchanged(catalog, token).await?;
+        Ok(catalog.image(token, channel)?)
     }
 
     /// Measures the windows of channels of an image that have not been measured yet, but no more
@@ -101,26 +105,17 @@ impl TileService {
         }
     }
 
-    /// Returns what a request resolves to, unless a file of its origin has changed since it was
-    /// opened. If it resolves to nothing, all files of the dataset are checked: it may resolve in
-    /// their next generation.
-    async fn unchanged<T>(
+    /// Fails if any file of a dataset has changed. What cannot be resolved may exist in the next
+    /// generation of any of them.
+    async fn ensure_all_unchanged(
         &self,
         catalog: &Catalog,
         token: &VersionedToken,
-        resolved: Result<T, NotFound>,
-        origin: impl FnOnce(&T) -> Origin,
-    ) -> Result<T, TileError> {
-        let origin = match &resolved {
-            Ok(resolved) => Some(origin(resolved)),
-            // Such an address is wrong whatever the file is by now.
-            Err(NotFound::OffGrid { .. }) => None,
-            Err(_) => catalog.dataset(&token.token).map(Origin::whole),
-        };
-        if let Some(origin) = origin {
-            self.ensure_unchanged(&origin).await?;
+    ) -> Result<(), TileError> {
+        match catalog.dataset(&token.token) {
+            Some(dataset) => self.ensure_unchanged(&Origin::whole(dataset)).await,
+            None => Ok(()),
         }
-        Ok(resolved?)
     }
 
     /// Fails if a file has changed since it was opened, and requests that the dataset be reopened.

@@ -48,7 +48,7 @@ pub struct TileService {
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
     /// The black tiles, grey and in colour, as PNG and JPEG.
     pub(super) black: [Tile; 4],
-    pub(super) metrics: Metrics,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     pub(super) boxes: BoxMemory,
 }
@@ -90,7 +90,7 @@ impl TileService {
             ahead: Mutex::default(),
             health: Arc::default(),
             boxes: BoxMemory::new(Render::default().boxes, metrics.box_bytes.clone()),
-            metrics,
+            metrics: Arc::new(metrics),
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) struct TileWork {
     /// How its chunks are read, and the trace of the request that it is made for.
     pub policy: ReadPolicy,
     pub tier_writer: Arc<TierWriter>,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     /// The memory in which a box is made, held for as long as this is: even if the request ends
     /// before.
     _held: Option<Arc<HeldMemory>>,
@@ -72,7 +72,7 @@ impl TileWork {
                 unfinished: Some(UnfinishedChunks::default()),
             },
             tier_writer: Arc::clone(&service.tier_writer),
-            metrics: service.metrics.clone(),
+            metrics: Arc::clone(&service.metrics),
             _held: held,
         }
     }

@@ -1,4 +1,5 @@
-//! Compositing: turns 8-bit values, one per distinct row and column, into the pixels of a tile.
+//! Compositing: turns shades or label ids into the pixels of a tile. The values have each row of the
+//! level once; several rows of the tile may show it.
 
 use voltile_base::color::{Colour, Rgb, label_colour};
 use voltile_base::geometry::{Patch, TILE};
@@ -17,17 +18,18 @@ pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
 pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
     let rows = rows(shades, patch, pixels, 3);
     if let Some(components) = colour.components() {
-        // One factor per component keeps the inner loop free of branches.
+        // A factor of 0 or 1 for each component keeps the inner loop free of branches.
         let factors = components.map(u8::from);
         return rows.for_each(|(from, into)| add_row(from, factors, into));
     }
     let table: [Rgb; 256] = std::array::from_fn(|shade| colour.of_shade(shade as u8));
-    let present = patch
+    // From each row on; empty if no data is missing.
+    let opacities = patch
         .shown()
         .map(|row| opacity.get(row * patch.width()..).unwrap_or_default());
-    for ((from, into), present) in rows.zip(present) {
+    for ((from, into), opacities) in rows.zip(opacities) {
         for (place, (shade, pixel)) in from.iter().zip(into.as_chunks_mut::<3>().0).enumerate() {
-            if present.get(place) == Some(&0) {
+            if opacities.get(place) == Some(&0) {
                 continue;
             }
             for (component, added) in pixel.iter_mut().zip(table[usize::from(*shade)]) {
@@ -47,7 +49,7 @@ multiversion! {
     }
 }
 
-/// Paints label ids into a colour tile; they are black where `opacity` is 0.
+/// Paints label ids into a colour tile; they are black where `opacity`, which is 0 or 255, is 0.
 pub(super) fn labels(ids: &Samples, opacity: &[u8], patch: &Patch, pixels: &mut [u8]) {
     with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
     if !opacity.is_empty() {
@@ -71,14 +73,16 @@ multiversion! {
     fn label_row(ids: &[T], pixels: &mut [u8]) {
         let (groups, rest) = ids.as_chunks::<GROUP>();
         let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
-        let mut flat = (0, [[0; 3]; GROUP]);
+        // The id of the last group with a single id, and its pixels: label 0 is black.
+        let mut last_uniform = (0, [[0; 3]; GROUP]);
         for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
             let first = ids[0].to_label();
-            if ids.iter().fold(0, |others, id| others | (id.to_label() ^ first)) == 0 {
-                if first != flat.0 {
-                    flat = (first, [label_colour(first); GROUP]);
+            let differing = ids.iter().fold(0, |bits, id| bits | (id.to_label() ^ first));
+            if differing == 0 {
+                if first != last_uniform.0 {
+                    last_uniform = (first, [label_colour(first); GROUP]);
                 }
-                *pixels = flat.1;
+                *pixels = last_uniform.1;
             } else {
                 colour_each(ids, pixels);
             }
@@ -94,16 +98,19 @@ fn colour_each<T: Voxel>(ids: &[T], pixels: &mut [Rgb]) {
         .for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
 }
 
-/// Pairs each row of the patch with the tile rows that show it, from the first column that it has.
+/// Pairs each row of the tile, from the left edge of the patch on, with the row of values that it
+/// shows. A pixel has `pixel_bytes` bytes.
 fn rows<'a, T>(
     values: &'a [T],
     patch: &'a Patch,
     pixels: &'a mut [u8],
-    bytes: usize,
+    pixel_bytes: usize,
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
     let width = patch.width();
-    let left = patch.left() * bytes;
-    let tile = pixels.chunks_exact_mut(TILE * bytes).skip(patch.top());
+    let left = patch.left() * pixel_bytes;
+    let tile = pixels
+        .chunks_exact_mut(TILE * pixel_bytes)
+        .skip(patch.top());
     patch
         .shown()
         .zip(tile)

@@ -91,17 +91,17 @@ impl<T: Voxel> Reduction<T> for Average {
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
-    has_gaps: bool,
+    wants_gaps: bool,
     policy: &ReadPolicy,
     buffers: &mut LevelBuffers,
 ) -> Result<MissingMask<'a>, ReadError> {
     let Some(projection) = source.projection else {
-        return slice::means(source, patch, has_gaps, policy, buffers);
+        return slice::means(source, patch, wants_gaps, policy, buffers);
     };
     let slab = SlabReader {
         source,
         patch,
-        has_gaps,
+        wants_gaps,
         policy,
     };
     with_samples!(&slab.level_samples(), typed => match projection {
@@ -115,7 +115,7 @@ pub(super) fn means<'a>(
 struct SlabReader<'a, 'p> {
     source: &'a Source,
     patch: &'p Patch,
-    has_gaps: bool,
+    wants_gaps: bool,
     policy: &'p ReadPolicy,
 }
 
@@ -169,7 +169,7 @@ impl<'a> SlabReader<'a, '_> {
     fn read_stored(&self, part: &Region, buffers: &mut LevelBuffers) -> Result<(), ReadError> {
         let request = ReadRequest::new(self.source.time, *part).with(self.policy);
         self.source.volume.read(&request, &mut buffers.block)?;
-        let is_gap = part.covered_by(&gaps(self.source, part, self.has_gaps));
+        let is_gap = part.covered_by(&gaps(self.source, part, self.wants_gaps));
         let mask = MissingMask {
             values: Some(&self.source.missing),
             places: (0..is_gap.len()).filter(|place| is_gap[*place]).collect(),
@@ -180,7 +180,7 @@ impl<'a> SlabReader<'a, '_> {
 
     /// Fills the field with a section of a derived level, and its opacity.
     fn read_derived(&self, section: &Patch, buffers: &mut LevelBuffers) -> Result<(), ReadError> {
-        let mask = slice::means(self.source, section, self.has_gaps, self.policy, buffers)?;
+        let mask = slice::means(self.source, section, self.wants_gaps, self.policy, buffers)?;
         mask.opacity(&buffers.field, &mut buffers.opacity);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! size, aligned to the volume's chunks, and reduced block by block: memory use does not grow with
 //! the level.
 
-use voltile_base::geometry::{Patch, Region, RowRun};
+use voltile_base::geometry::{Patch, Region, RowRun, Xyz};
 use voltile_hdf5::volume::{
     Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples,
 };
@@ -14,9 +14,9 @@ use super::downsample::{Means, SumBuffer};
 use super::mask::MissingMask;
 use crate::plan::Source;
 
-/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the
-/// core's private cache until it is summed.
-const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
+/// The maximum block size in bytes, unless smaller blocks would decode chunks again: a block of this
+/// size stays in the core's private cache until it is summed.
+const CACHE_SIZED_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Buffers for the voxels of a layer, which are reused.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(super) struct LevelBuffers {
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
-    has_gaps: bool,
+    wants_gaps: bool,
     policy: &ReadPolicy,
     buffers: &mut LevelBuffers,
 ) -> Result<MissingMask<'a>, ReadError> {
@@ -46,14 +46,15 @@ pub(super) fn means<'a>(
         block, sums, field, ..
     } = buffers;
     if source.view.is_stored() {
-        return picks(source, patch, has_gaps, policy, field);
+        return picks(source, patch, wants_gaps, policy, field);
     }
+    // Empty: these tell only the type.
     let typed = source.volume.shape().voxel.samples();
     let places = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
-            means.add(block, &region, run, &gaps(source, &region, has_gaps));
+            means.add(block, &region, run, &gaps(source, &region, wants_gaps));
             Ok(())
         })?;
         means.finish(field)
@@ -71,7 +72,7 @@ pub(super) fn means<'a>(
 pub(super) fn picks<'a>(
     source: &'a Source,
     patch: &Patch,
-    has_gaps: bool,
+    wants_gaps: bool,
     policy: &ReadPolicy,
     field: &mut Samples,
 ) -> Result<MissingMask<'a>, ReadError> {
@@ -88,7 +89,7 @@ pub(super) fn picks<'a>(
             .with(policy);
         let into = field.part(plane.place(0, run.first as u64, 0), request.size());
         source.volume.read_box(&request, into)?;
-        for gap in gaps(source, &region, has_gaps) {
+        for gap in gaps(source, &region, wants_gaps) {
             places.extend(picked(&gap, &request, patch).map(|place| run.first * width + place));
         }
     }
@@ -99,17 +100,18 @@ pub(super) fn picks<'a>(
     })
 }
 
-/// The parts of a box that are missing; none if the caller does not want them (`has_gaps`), because
+/// The parts of a box that are missing; none unless the caller wants them (`wants_gaps`), because
 /// they are drawn as they are read: as 0 or the fill value.
-pub(super) fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
-    if has_gaps {
+pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Region> {
+    if wants_gaps {
         source.volume.gaps(source.time, region)
     } else {
         Vec::new()
     }
 }
 
-/// The places, counted from the first row of the request, of the voxels that it reads in a gap.
+/// The indices of the voxels that a request reads inside a gap; index 0 is the first voxel of its
+/// first row.
 fn picked(
     gap: &Region,
     request: &ReadRequest,
@@ -119,17 +121,18 @@ fn picked(
     let width = patch.width();
     let start = request.region.start;
     let step = request.step;
-    let first = gap
-        .start
-        .zip(start, u64::saturating_sub)
-        .zip(step, u64::div_ceil);
-    let end = gap
-        .end()
-        .zip(start, u64::saturating_sub)
-        .zip(step, u64::div_ceil);
+    // The number of voxels that are read before a position along each axis.
+    let reads_before = |at: Xyz<u64>| at.zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
+    let first = reads_before(gap.start);
+    let end = reads_before(gap.end());
     // Along the slice axis, only the first voxel is read.
-    let is_there = first[plane.slice_axis()] == 0;
-    let rows = first[plane.row_axis()]..if is_there { end[plane.row_axis()] } else { 0 };
+    let is_in_slice = first[plane.slice_axis()] == 0;
+    let end_row = if is_in_slice {
+        end[plane.row_axis()]
+    } else {
+        0
+    };
+    let rows = first[plane.row_axis()]..end_row;
     let columns = first[plane.column_axis()]..end[plane.column_axis()];
     rows.flat_map(move |row| {
         columns
@@ -148,7 +151,7 @@ fn for_blocks(
     let bytes = if shape.access == Access::Uncached {
         BLOCK_BYTES
     } else {
-        NEAR_BYTES
+        CACHE_SIZED_BYTES
     };
     let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
     for run in patch.runs() {

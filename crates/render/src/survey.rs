@@ -46,7 +46,7 @@ const TAIL: usize = 10_000;
 /// The bins of a histogram.
 const BINS: usize = 256;
 
-/// Undeclared fill counts if at least one in this many values is fill.
+/// A value counts as undeclared fill only if more than one in this many values is equal to it.
 const SHARE_OF_FILL: usize = 100;
 /// A value counts as undeclared fill if it lies at least this many times the data's range away from
 /// the data.

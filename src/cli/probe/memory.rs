@@ -22,8 +22,8 @@ const ROOM: u64 = 1 << 40;
 /// The interval between two measurements: too short for much more than the limit to be written.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Limits the memory of this process to `max_bytes` bytes, on a thread of its own. Where it cannot be
-/// measured, allocations beyond the limit fail.
+/// Limits the memory of this process to `max_bytes` bytes, on a thread of its own. Where it cannot
+/// be measured, allocations beyond the limit fail.
 pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
     limits::dump_no_core();
     limits::allow_memory(max_bytes + ROOM);

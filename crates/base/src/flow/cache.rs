@@ -10,7 +10,8 @@
 //! never cached.
 //!
 //! It is used for encoded tiles and for samples (waiters are async), for decoded chunks (waiters
-//! block a render thread), and for stored bytes that are fetched (both). The caller gives the weight of each value in bytes.
+//! block a render thread), and for stored bytes that are fetched (both). The caller gives the
+//! weight of each value in bytes.
 
 use std::future::{Future, poll_fn};
 use std::hash::Hash;

@@ -11,7 +11,7 @@ use super::clock::Clock;
 metrics! {
     /// The counters of all stores together; clones share the values.
     pub struct StoreMetrics {
-        /// Including retries.
+        /// Repeated requests count, second requests that race a slow one do not.
         pub requests: Counter = "store_requests", "Requests to object storage and web servers";
         pub failures: Counter = "store_failures", "Requests to object storage that failed";
         pub retries: Counter = "store_retries", "Requests to object storage repeated after a failure";

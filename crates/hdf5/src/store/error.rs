@@ -68,7 +68,7 @@ impl StoreError {
     }
 
     /// Whether the same request may succeed in a moment.
-    pub(super) fn may_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(
             self,
             StoreError::Unavailable { .. } | StoreError::Invalid { .. }

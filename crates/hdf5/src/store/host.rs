@@ -46,7 +46,8 @@ const RULE: BreakerRule = BreakerRule {
 #[derive(Debug)]
 pub(super) struct Host {
     name: String,
-    permits: Semaphore,
+    /// The places for requests at once; never closed.
+    places: Semaphore,
     breaker: Breaker,
     metrics: StoreMetrics,
     /// The last failure, while the breaker is open.
@@ -82,10 +83,10 @@ impl AnswerPace {
 
 impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
-        let permits = Semaphore::new(MAX_REQUESTS);
+        let places = Semaphore::new(MAX_REQUESTS);
         Self {
             name,
-            permits,
+            places,
             breaker: Breaker::new(RULE),
             metrics,
             problem: Mutex::default(),
@@ -135,7 +136,7 @@ impl Host {
         range: Range<u64>,
         expected: Option<&Version>,
     ) -> Result<RangeBytes, (StoreError, bool)> {
-        let Ok(_place) = self.permits.acquire().await else {
+        let Ok(_place) = self.places.acquire().await else {
             return Err((self.refusal(), false));
         };
         let Some(permit) = self.breaker.permit().or_else(|| self.breaker.probe()) else {
@@ -148,7 +149,7 @@ impl Host {
             answer.unwrap_or_else(|_| Err(StoreError::unavailable("it does not answer in time")));
         let received = match &result {
             Ok(part) => Some(part.bytes.len() as u64),
-            // The store has answered: it did not fail.
+            // That an object is missing or has changed is an answer, not a failure.
             Err(StoreError::Missing | StoreError::Changed) => Some(0),
             Err(_) => None,
         };
@@ -163,12 +164,12 @@ impl Host {
                     _ => Ok(part),
                 }
             }
-            Err(error) if error.may_pass() => {
-                let is_down = permit.failed();
-                self.note_failure(&error, is_down);
+            Err(error) if error.is_transient() => {
+                let went_down = permit.failed();
+                self.note_failure(&error, went_down);
                 Err((error, true))
             }
-            // The server has answered, so it is not down.
+            // Even an answer that refuses the request shows that the server is up.
             Err(error) => {
                 self.note_success(permit.succeeded());
                 Err((error, false))
@@ -191,29 +192,29 @@ impl Host {
             answer.inspect(|_| self.pace.add(range, began.elapsed()))
         };
         let first = request();
-        let Some(mut pause) = self.pace.slow_after(range) else {
+        let Some(mut patience) = self.pace.slow_after(range) else {
             return first.await;
         };
         tokio::pin!(first);
-        if let Ok(answer) = timeout(pause, &mut first).await {
+        if let Ok(answer) = timeout(patience, &mut first).await {
             return answer;
         }
         loop {
-            pause = (2 * pause).min(READ_TIMEOUT);
+            patience = (2 * patience).min(READ_TIMEOUT);
             let second = async {
-                if let Ok(_place) = self.permits.try_acquire() {
+                if let Ok(_place) = self.places.try_acquire() {
                     self.metrics.retries.inc();
                     if let Ok(part) = request().await {
                         return part;
                     }
                 }
                 // Without a free place, or if the second request fails, the first goes on alone
-                // until the end of this pause.
+                // until this patience ends.
                 pending().await
             };
             tokio::select! {
                 answer = &mut first => return answer,
-                second = timeout(pause, second) => {
+                second = timeout(patience, second) => {
                     if let Ok(part) = second {
                         return Ok(part);
                     }
@@ -222,12 +223,12 @@ impl Host {
         }
     }
 
-    fn note_failure(&self, error: &StoreError, is_down: bool) {
+    fn note_failure(&self, error: &StoreError, went_down: bool) {
         let text = match error {
             StoreError::Unavailable { problem, .. } => problem.clone(),
             other => other.to_string(),
         };
-        if is_down {
+        if went_down {
             self.metrics.unreachable.inc();
             tracing::warn!(
                 "{} is unavailable ({text}); its datasets are, too, until it answers",
@@ -239,8 +240,8 @@ impl Host {
         }
     }
 
-    fn note_success(&self, is_back: bool) {
-        if is_back {
+    fn note_success(&self, came_back: bool) {
+        if came_back {
             self.metrics.unreachable.dec();
             *self.problem.lock() = None;
             tracing::info!("{} answers again", self.name);

@@ -1,4 +1,4 @@
-//! Voxels as bytes.
+//! Voxels as little-endian bytes, and the order of these bytes in a cutout.
 
 use bytemuck::cast_slice;
 use half::f16;
@@ -7,7 +7,8 @@ use voltile_hdf5::volume::{Samples, VoxelType, with_samples};
 
 use crate::plan::Cutout;
 
-/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to this type.
+/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to this type;
+/// all other samples have it already.
 pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     match (samples, voxel) {
         (Samples::F32(values), VoxelType::F16) => {
@@ -33,32 +34,34 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     }
 }
 
-/// Copies a part to its place in one component of a box; `first` is where its first voxel belongs.
+/// Copies a part of `size` voxels into one component of the plan's box; its first voxel belongs at
+/// `first`.
 pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout, into: &mut [u8]) {
     let whole = plan.region.size;
     let width = plan.voxel.stored_bytes();
-    let row = size.x as usize * width;
-    for (number, from) in (0..).zip(part.chunks_exact(row.max(1))) {
+    let row_bytes = size.x as usize * width;
+    for (number, from) in (0..).zip(part.chunks_exact(row_bytes.max(1))) {
         let y = first.y + number % size.y;
         let z = first.z + number / size.y;
         let place = ((z * whole.y + y) * whole.x + first.x) as usize * width;
-        into[place..][..row].copy_from_slice(from);
+        into[place..][..row_bytes].copy_from_slice(from);
     }
 }
 
 /// Interleaves components, which follow each other: takes `width` bytes of each component in turn.
-/// The width is the size of a voxel, as NumPy and imaging libraries expect colours, or of a
-/// section. The components `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
+/// With the size of a voxel as width, the components of each voxel follow each other, as NumPy and
+/// imaging libraries expect colours: `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
+/// With the size of a section, the sections of the components follow each other.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values();
     if count == 1 {
         return voxels;
     }
-    let component = voxels.len() / count;
+    let component_bytes = voxels.len() / count;
     let mut all = Vec::with_capacity(voxels.len());
-    for at in (0..component).step_by(width) {
+    for at in (0..component_bytes).step_by(width) {
         for c in 0..count {
-            all.extend_from_slice(&voxels[c * component + at..][..width]);
+            all.extend_from_slice(&voxels[c * component_bytes + at..][..width]);
         }
     }
     all
