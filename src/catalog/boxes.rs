@@ -332,7 +332,12 @@ impl ResolvedBox {
         let origin = Origin::new(&self.dataset, channels);
         let mut cutout = self.cutout;
         cutout.others = self.others.into_iter().map(|part| part.cutout).collect();
-        RequestPlan::new(key, origin, Subject::Box(cutout, encoding), unmeasured)
+        RequestPlan {
+            key,
+            origin,
+            subject: Subject::Box(cutout, encoding),
+            unmeasured,
+        }
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.

@@ -72,7 +72,12 @@ impl Catalog {
             extent,
         };
         let subject = Subject::Overview(plan);
-        Ok(RequestPlan::new(key, first.origin(), subject, unmeasured))
+        Ok(RequestPlan {
+            key,
+            origin: first.origin(),
+            subject,
+            unmeasured,
+        })
     }
 }
 

@@ -21,8 +21,6 @@ pub struct RequestPlan {
     pub origin: Origin,
     /// The picture or the voxels that are rendered.
     pub subject: Subject,
-    /// The stored voxels that it is rendered from.
-    pub footprint: Footprint,
     /// The channels whose windows have yet to be measured. They determine the bytes: once they are
     /// known, the request must be planned again.
     pub unmeasured: Vec<Arc<Channel>>,
@@ -63,21 +61,6 @@ pub fn black_key(kind: PixelKind, style: Style, format: TileFormat) -> TileKey {
 }
 
 impl RequestPlan {
-    pub(super) fn new(
-        key: TileKey,
-        origin: Origin,
-        subject: Subject,
-        unmeasured: Vec<Arc<Channel>>,
-    ) -> Self {
-        Self {
-            key,
-            origin,
-            footprint: subject.footprint(),
-            subject,
-            unmeasured,
-        }
-    }
-
     /// Whether it is a black tile, which shows no voxels.
     pub fn is_black(&self) -> bool {
         matches!(self.subject, Subject::Black(..))
@@ -102,12 +85,23 @@ impl RequestPlan {
             .map_or(0, |(cutout, encoding)| encoding.bytes(cutout))
     }
 
+    /// The stored voxels that it is rendered from.
+    pub fn footprint(&self) -> Footprint {
+        match &self.subject {
+            Subject::Black(..) => Footprint::default(),
+            Subject::Tile(plan) => Footprint::of_tiles(std::slice::from_ref(plan)),
+            Subject::Overview(plan) => Footprint::of_tiles(&plan.tiles),
+            Subject::Range(plan) => Footprint::of_tiles(&plan.tiles),
+            Subject::Box(cutout, _) => Footprint::of_box(cutout),
+        }
+    }
+
     /// For how long the answer may be kept. For a live dataset, that is known once it was fetched.
     pub fn cache_policy(&self) -> CachePolicy {
         if !self.origin.may_grow() {
             return CachePolicy::AsConfigured;
         }
-        if self.is_black() || !self.footprint.is_final() {
+        if self.is_black() || !self.footprint().is_final() {
             return CachePolicy::No;
         }
         if self.cutout().is_some() || !self.origin.is_measured() {
@@ -138,16 +132,6 @@ impl Subject {
             Subject::Box(cutout, encoding) => {
                 voltile_render::cutout(cutout, *encoding, policy, scratch)
             }
-        }
-    }
-
-    fn footprint(&self) -> Footprint {
-        match self {
-            Subject::Black(..) => Footprint::default(),
-            Subject::Tile(plan) => Footprint::of_tiles(std::slice::from_ref(plan)),
-            Subject::Overview(plan) => Footprint::of_tiles(&plan.tiles),
-            Subject::Range(plan) => Footprint::of_tiles(&plan.tiles),
-            Subject::Box(cutout, _) => Footprint::of_box(cutout),
         }
     }
 }

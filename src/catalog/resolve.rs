@@ -538,10 +538,20 @@ impl ResolvedTile {
             let kind = self.pixels();
             let key = black_key(kind, self.style, self.format);
             let subject = Subject::Black(kind, self.style, self.format);
-            return RequestPlan::new(key, origin, subject, Vec::new());
+            return RequestPlan {
+                key,
+                origin,
+                subject,
+                unmeasured: Vec::new(),
+            };
         }
         let unmeasured = self.unmeasured().cloned().collect();
-        RequestPlan::new(self.key(), origin, Subject::Tile(self.plan()), unmeasured)
+        RequestPlan {
+            key: self.key(),
+            origin,
+            subject: Subject::Tile(self.plan()),
+            unmeasured,
+        }
     }
 
     /// The dataset.

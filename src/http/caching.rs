@@ -41,13 +41,19 @@ pub(super) fn not_modified(
     lifetime: &HeaderValue,
 ) -> HttpResponse {
     context.site.service.metrics().not_modified.inc();
-    described(HttpResponse::NotModified(), etag, policy, lifetime).finish()
+    described(
+        HttpResponse::NotModified(),
+        etag.to_owned(),
+        policy,
+        lifetime,
+    )
+    .finish()
 }
 
 /// A response with an ETag and a `Cache-Control`.
 pub(super) fn described(
     mut response: HttpResponseBuilder,
-    etag: &str,
+    etag: String,
     policy: CachePolicy,
     lifetime: &HeaderValue,
 ) -> HttpResponseBuilder {

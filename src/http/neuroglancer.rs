@@ -125,7 +125,7 @@ async fn chunk(
             Err(error) => problem::response(&error),
             Ok((chunk, held)) => {
                 let policy = plan.cache_policy();
-                let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
+                let mut response = described(HttpResponse::Ok(), etag, policy, &lifetime);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, coding));

@@ -87,22 +87,25 @@ impl RequestRecord {
 
     /// `Server-Timing` (W3C): the stages of a render, or else where the bytes came from.
     fn add_timing(&self, span: Duration, headers: &mut HeaderMap) {
-        let text = match self.trace.outcome() {
+        let value = match self.trace.outcome() {
             Outcome::None => return,
-            Outcome::Miss => {
-                let mut text = String::with_capacity(128);
-                for stage in Stage::ALL {
-                    let stage_time = self.stage_milliseconds(stage);
-                    let _ = write!(text, "{};dur={stage_time:.3}, ", stage.name());
-                }
-                let _ = write!(text, "total;dur={:.3}", milliseconds(span));
-                text
-            }
-            outcome => format!("cache;desc=\"{}\"", outcome.name()),
+            Outcome::Hit => Ok(HeaderValue::from_static("cache;desc=\"hit\"")),
+            Outcome::Miss => HeaderValue::try_from(self.stages(span)),
+            outcome => HeaderValue::try_from(format!("cache;desc=\"{}\"", outcome.name())),
         };
-        if let Ok(value) = HeaderValue::try_from(text) {
+        if let Ok(value) = value {
             headers.insert(SERVER_TIMING.clone(), value);
         }
+    }
+
+    fn stages(&self, span: Duration) -> String {
+        let mut text = String::with_capacity(128);
+        for stage in Stage::ALL {
+            let stage_time = self.stage_milliseconds(stage);
+            let _ = write!(text, "{};dur={stage_time:.3}, ", stage.name());
+        }
+        let _ = write!(text, "total;dur={:.3}", milliseconds(span));
+        text
     }
 
     fn log_access(

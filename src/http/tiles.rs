@@ -106,7 +106,7 @@ async fn respond(
     }
     let policy = plan.cache_policy();
     // A body of known length gets a Content-Length, even if HEAD omits the body.
-    Ok(described(HttpResponse::Ok(), &etag, policy, &lifetime)
+    Ok(described(HttpResponse::Ok(), etag, policy, &lifetime)
         .content_type(HeaderValue::from_static(content_type))
         .body(Pieces::from_whole(tile.bytes)))
 }

@@ -45,7 +45,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     let trace = &context.record.trace;
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
     let policy = plan.cache_policy();
-    let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
+    let mut response = described(HttpResponse::Ok(), etag, policy, &lifetime);
     response.content_type(file.content_type);
     if let Some((cutout, _)) = plan.cutout().filter(|_| file.is_bare) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();

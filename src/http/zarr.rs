@@ -127,7 +127,7 @@ async fn chunk(
     if is_any(request) && policy != CachePolicy::No {
         return Ok(not_modified(context, &etag, policy, &lifetime));
     }
-    let mut response = described(HttpResponse::Ok(), &etag, policy, &lifetime);
+    let mut response = described(HttpResponse::Ok(), etag.clone(), policy, &lifetime);
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(held)))
 }

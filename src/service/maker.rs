@@ -128,12 +128,12 @@ impl TileMaker {
                 return Ok(Some(work.weighed(tile)));
             }
         }
-        if !work.plan.footprint.is_remote() {
+        let footprint = work.plan.footprint();
+        if !footprint.is_remote() {
             return Ok(None);
         }
         let place = in_words(work.plan.origin.token());
-        self.fetch(work.plan.footprint.clone(), key, demand, &place)
-            .await?;
+        self.fetch(footprint, key, demand, &place).await?;
         let chunk = stored_chunk(&work.plan, &work.metrics, work.policy.trace.as_deref());
         Ok(chunk.map(|chunk| work.weighed(chunk)))
     }

@@ -52,7 +52,7 @@ impl TileService {
             return Ok(());
         }
         // The picture's own chunks arrive together with the chunks of the samples.
-        let footprint = plan.footprint.clone();
+        let footprint = plan.footprint();
         let fetched = self.maker.fetch(footprint, None, demand, &place);
         try_join(measured, fetched).await.map(drop)
     }

@@ -182,7 +182,7 @@ impl TileWork {
     /// A tile that was made, with its weight in bytes against the cache's budget. No budget has
     /// room for a tile that is not complete.
     pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
-        let is_final = !self.plan.origin.may_grow() || self.plan.footprint.is_final();
+        let is_final = !self.plan.origin.may_grow() || self.plan.footprint().is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };
         (tile, weight)
     }
