@@ -35,8 +35,9 @@ class Volume:
             file.create_dataset("raw", data=voxels, chunks=(8, 128, 128), compression="gzip", compression_opts=1)
         with self.lock:
             self.generations = [*self.generations[-1:], voxels]
-            new.rename(self.path)
+            # Before the file is renamed: a client may see the new file at once.
             self.replaced = time.monotonic()
+            new.rename(self.path)
 
     def seen(self) -> list[numpy.ndarray]:
         with self.lock:
