@@ -2,7 +2,7 @@
 
 use voltile_base::geometry::Xyz;
 
-use super::scatter::Strided;
+use super::scatter::{Sieve, Strided};
 use super::{
     Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
 };
@@ -49,8 +49,13 @@ impl Volume for MemoryVolume {
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
         let Xyz { x, y, .. } = self.shape.size.map(|extent| extent as usize);
         let strides = Xyz::new(1, x, x * y);
-        let size = request.size();
-        let at = Strided::picked(0, strides, request.region.start, request.step, size);
+        let sieve = Sieve {
+            offset: request.region.start,
+            place: Xyz::all(0),
+            count: request.size(),
+            step: request.step,
+        };
+        let at = Strided::picked(0, strides, &sieve);
         ReadError::ensure_copied(into.copy(&self.samples, at), "a volume in memory")
     }
 }

@@ -23,20 +23,14 @@ pub(super) struct Strided {
 }
 
 impl Strided {
-    /// Every `step`-th voxel of a box, `count` voxels along each axis, beginning with the voxel at
-    /// `offset`. The box has these strides, and its first voxel is at `start`.
-    pub fn picked(
-        start: usize,
-        strides: Xyz<usize>,
-        offset: Xyz<u64>,
-        step: Xyz<u64>,
-        count: Xyz<u64>,
-    ) -> Self {
-        let before = zyx(strides.zip(offset, |stride, offset| stride * offset as usize));
-        let strides = strides.zip(step, |stride, step| stride * step as usize);
+    /// The samples that lie in a part of a box. The part has these strides, and its first voxel is
+    /// at `start`.
+    pub fn picked(start: usize, strides: Xyz<usize>, sieve: &Sieve) -> Self {
+        let before = zyx(strides.zip(sieve.offset, |stride, offset| stride * offset as usize));
+        let strides = strides.zip(sieve.step, |stride, step| stride * step as usize);
         Self {
             start: start + before.iter().sum::<usize>(),
-            size: zyx(count.map(|count| count as usize)),
+            size: zyx(sieve.count.map(|count| count as usize)),
             strides: zyx(strides),
         }
     }
@@ -80,6 +74,8 @@ pub(super) struct Sieve {
     pub place: Xyz<u64>,
     /// The number of samples along each axis.
     pub count: Xyz<u64>,
+    /// The distance in voxels between adjacent samples along each axis.
+    pub step: Xyz<u64>,
 }
 
 impl Sieve {
@@ -98,6 +94,7 @@ impl Sieve {
             offset,
             place,
             count,
+            step,
         })
     }
 }

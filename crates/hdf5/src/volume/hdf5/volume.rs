@@ -90,356 +90,6 @@ impl Hdf5Volume {
         &self.dataset
     }
 
-    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left
-    /// out.
-    fn wanted<'a>(&'a self, reading: &'a BoxReading<'_>) -> impl Iterator<Item = WantedChunk> + 'a {
-        let grid = &self.dataset.grid;
-        let region = &reading.request.region;
-        let step = reading.request.step;
-        grid.chunks_of(&reading.stored).filter_map(move |at| {
-            let part = grid.part_of(&at, &reading.stored);
-            let within = self.roles.region(&part.start, &part.count);
-            Some(WantedChunk {
-                sieve: Sieve::new(&within, region, step)?,
-                at,
-                part,
-            })
-        })
-    }
-
-    /// Ends a read that yields to requests, or that nobody waits for any more.
-    fn end_early(&self, reading: &BoxReading<'_>) -> Result<(), Abandoned> {
-        let ends = match &reading.request.policy.yields {
-            Yields::Never => false,
-            Yields::ToRequests => self.chunks.activity().has_jobs(),
-            Yields::Unwanted(interest) => !interest.is_there(),
-        };
-        if ends { Err(Abandoned) } else { Ok(()) }
-    }
-
-    /// Measures a read.
-    fn meter<'a>(&'a self, reading: &'a BoxReading<'_>) -> Meter<'a> {
-        Meter::new(self.chunks.metrics(), reading.trace())
-    }
-
-    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the
-    /// mapped file.
-    fn read_unfiltered(
-        &self,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let file = self.dataset.file.bytes.borrow(self.dataset.place())?;
-        let mut wanted = self.wanted(reading).peekable();
-        while wanted.peek().is_some() {
-            let mut located = Vec::new();
-            for wanted in wanted.by_ref().take(MAX_LISTED) {
-                located.push((self.dataset.unfiltered_address(&wanted.at)?, wanted));
-            }
-            for (address, wanted) in located {
-                self.end_early(reading)?;
-                self.copy_unfiltered(&file, address, &wanted, reading, into)?;
-            }
-        }
-        file.ensure_still_there()
-    }
-
-    /// Copies the wanted voxels of a chunk at this address in the file to their place; `None`: it
-    /// was never written.
-    fn copy_unfiltered(
-        &self,
-        file: &Borrowed<'_>,
-        address: Option<u64>,
-        wanted: &WantedChunk,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let dataset = &self.dataset;
-        let voxel = self.shape.voxel;
-        let WantedChunk { part, sieve, .. } = wanted;
-        let mut into = into.part(sieve.place, sieve.count);
-        let Some(address) = address else {
-            let fill = dataset.fill_value(part.start, voxel)?;
-            return dataset.ensure_types_match(into.fill(&fill));
-        };
-        if let Some(trace) = reading.trace() {
-            trace.add_read(1, sieve.count.volume() * dataset.stored_bytes() as u64);
-        }
-        let step = reading.request.step;
-        let from = self
-            .roles
-            .place(dataset.grid.chunk(), &part.within, sieve, step);
-        dataset.copy_unfiltered(file, address, from, into, voxel)
-    }
-
-    /// Reads a box of filtered chunks.
-    fn read_filtered(
-        &self,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let mut wanted = self.wanted(reading).peekable();
-        while wanted.peek().is_some() {
-            self.read_chunks(wanted.by_ref().take(MAX_LISTED), reading, into)?;
-        }
-        Ok(())
-    }
-
-    /// Copies from cached chunks first. All missing chunks are located before the first is fetched;
-    /// then each is fetched, decoded and copied from.
-    fn read_chunks(
-        &self,
-        wanted: impl Iterator<Item = WantedChunk>,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let mut located = Vec::new();
-        for wanted in self.copy_cached(wanted, reading, into)? {
-            located.push((self.dataset.entry(&wanted.at)?, wanted));
-        }
-        let portions = portions(&located, self.shape.is_remote);
-        let mut next_fetch = self.begin_fetch(portions.first().copied())?;
-        for (number, portion) in portions.iter().enumerate() {
-            let fetch = next_fetch;
-            // The next portion is on its way while this one is decoded.
-            next_fetch = self.begin_fetch(portions.get(number + 1).copied())?;
-            if let Some((stored, gathering)) = fetch {
-                stored.wait(gathering, &reading.request.policy.yields)?;
-            }
-            self.read_located(portion, reading, into)?;
-        }
-        Ok(())
-    }
-
-    /// Starts to fetch the bytes of a portion of chunks, if there is one and they lie in a store.
-    fn begin_fetch(
-        &self,
-        portion: Option<&[LocatedChunk]>,
-    ) -> Result<Option<(StoredRanges, Gathering)>, ReadError> {
-        let stored = portion.and_then(|portion| {
-            let chunks = portion.iter().map(|(entry, wanted)| (wanted.at, *entry));
-            self.dataset.ranges(chunks)
-        });
-        let Some(stored) = stored else {
-            return Ok(None);
-        };
-        let gathering = stored.gather()?;
-        Ok(Some((stored, gathering)))
-    }
-
-    /// Fetches, decodes and copies from chunks.
-    fn read_located(
-        &self,
-        located: &[LocatedChunk],
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        // Several threads take part only if no other tile is being rendered.
-        if located.len() > 1
-            && let Some(read) = self.read_together(located, reading, into)
-        {
-            return read;
-        }
-        // Chunks that another thread is decoding come last: threads that want the same chunks then
-        // decode different ones in parallel, instead of all waiting for the same one.
-        let meter = self.meter(reading);
-        let mut in_flight = Vec::new();
-        for (entry, wanted) in located {
-            self.end_early(reading)?;
-            let request = self.chunk_request(wanted, reading);
-            match meter.fetch(|| self.chunks.find(&request, *entry))? {
-                FoundChunk::Chunk(chunk) => self.copy(&chunk, wanted, reading, into)?,
-                FoundChunk::InFlight(_) => in_flight.push((entry, wanted)),
-            }
-        }
-        for (entry, wanted) in in_flight {
-            let chunk = meter.fetch(|| self.chunk(*entry, wanted, reading))?;
-            self.copy(&chunk, wanted, reading, into)?;
-        }
-        Ok(())
-    }
-
-    /// Decodes chunks on all threads, if no other tile is being rendered. Each thread copies from
-    /// the chunks that it decodes; copies, which take little time, wait for each other.
-    fn read_together(
-        &self,
-        located: &[LocatedChunk],
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Option<Result<(), ReadError>> {
-        let remaining = Mutex::new(located.iter());
-        let into = Mutex::new(into);
-        let failure = Mutex::new(None);
-        let is_shared = self.meter(reading).fetch(|| {
-            self.chunks.activity().share(|| {
-                while failure.lock().is_none() {
-                    let Some((entry, wanted)) = remaining.lock().next() else {
-                        break;
-                    };
-                    let copied = self
-                        .chunk(*entry, wanted, reading)
-                        .and_then(|chunk| self.copy(&chunk, wanted, reading, &mut into.lock()));
-                    if let Err(error) = copied {
-                        *failure.lock() = Some(error);
-                    }
-                }
-            })
-        });
-        is_shared.then(|| failure.into_inner().map_or(Ok(()), Err))
-    }
-
-    /// A chunk, from the cache or decoded, unless the read ends early.
-    fn chunk(
-        &self,
-        entry: Option<Entry>,
-        wanted: &WantedChunk,
-        reading: &BoxReading<'_>,
-    ) -> Result<Arc<Chunk>, ReadError> {
-        self.end_early(reading)?;
-        self.chunks.get(&self.chunk_request(wanted, reading), entry)
-    }
-
-    /// Copies from the chunks that are in the cache, and returns the missing ones.
-    ///
-    /// A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and
-    /// copying from chunks one by one waits for each miss. So several chunks are collected, and the
-    /// start of every wanted row of them is read before the first is copied from. If many rows of a
-    /// chunk are wanted it is copied from at once: it may just have been decoded.
-    fn copy_cached(
-        &self,
-        wanted: impl Iterator<Item = WantedChunk>,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<Vec<WantedChunk>, ReadError> {
-        let mut missing = Vec::new();
-        let mut collected = Vec::new();
-        let mut collected_bytes = 0;
-        for wanted in wanted {
-            let Some(chunk) = self.chunks.cached(&self.chunk_request(&wanted, reading)) else {
-                missing.push(wanted);
-                continue;
-            };
-            let rows = wanted.sieve.count.y * wanted.sieve.count.z;
-            if chunk.is_constant || rows > MAX_TOUCHED_ROWS {
-                self.copy(&chunk, &wanted, reading, into)?;
-                continue;
-            }
-            collected_bytes += chunk.samples.bytes().len();
-            collected.push((chunk, wanted));
-            if collected_bytes >= MAX_COLLECTED {
-                self.copy_together(&collected, reading, into)?;
-                collected.clear();
-                collected_bytes = 0;
-            }
-        }
-        self.copy_together(&collected, reading, into)?;
-        Ok(missing)
-    }
-
-    /// Copies from several chunks, after the start of every wanted row has been read.
-    fn copy_together(
-        &self,
-        chunks: &[(Arc<Chunk>, WantedChunk)],
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        for (chunk, wanted) in chunks {
-            touch_box(&chunk.samples, self.place_in(chunk, wanted, reading));
-        }
-        for (chunk, wanted) in chunks {
-            self.copy(chunk, wanted, reading, into)?;
-        }
-        Ok(())
-    }
-
-    fn chunk_request<'a>(
-        &'a self,
-        wanted: &WantedChunk,
-        reading: &'a BoxReading<'_>,
-    ) -> ChunkRequest<'a> {
-        let voxels = match reading.request.policy.decode {
-            Decode::Whole => WHOLE,
-            Decode::AsNeeded => self.dataset.grid.prefix_of(&wanted.part),
-        };
-        ChunkRequest {
-            trace: reading.trace(),
-            unfinished: reading.request.policy.unfinished.as_ref(),
-            ..ChunkRequest::new(&self.dataset, wanted.at, voxels, self.shape.voxel)
-        }
-    }
-
-    /// Copies the wanted voxels of a chunk to their place.
-    fn copy(
-        &self,
-        chunk: &Chunk,
-        wanted: &WantedChunk,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
-        let is_copied = if chunk.is_constant {
-            into.fill(&chunk.samples)
-        } else {
-            into.copy(&chunk.samples, self.place_in(chunk, wanted, reading))
-        };
-        self.dataset.ensure_types_match(is_copied)
-    }
-
-    /// The place of the wanted voxels in a decoded chunk.
-    fn place_in(&self, chunk: &Chunk, wanted: &WantedChunk, reading: &BoxReading<'_>) -> Strided {
-        let step = reading.request.step;
-        self.roles
-            .place(&chunk.dims, &wanted.part.within, &wanted.sieve, step)
-    }
-
-    /// Reads through the library: in one call, or block by block if the box is large, or if the
-    /// request has a step.
-    fn read_via_libhdf5(
-        &self,
-        reading: &BoxReading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let ReadRequest { region, step, .. } = reading.request;
-        let max_voxels = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
-        let mut block = Samples::default();
-        // The library's lock is held for each whole call.
-        if *step == Xyz::all(1) && region.voxels() <= max_voxels {
-            return self.read_in_one_call(reading, region, &mut block, into);
-        }
-        for part in region.blocks(self.shape.chunk, max_voxels) {
-            self.read_in_one_call(reading, &part, &mut block, into)?;
-        }
-        Ok(())
-    }
-
-    /// Reads the wanted voxels of a part of the box through the library. Fails for chunks beyond
-    /// the end of the file, for which the library returns zeros.
-    fn read_in_one_call(
-        &self,
-        reading: &BoxReading<'_>,
-        part: &Region,
-        block: &mut Samples,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let ReadRequest {
-            time, region, step, ..
-        } = reading.request;
-        let Some(sieve) = Sieve::new(part, region, *step) else {
-            return Ok(());
-        };
-        self.end_early(reading)?;
-        let stored = self.roles.stored_box(*time, part);
-        self.meter(reading)
-            .read_at_once(&self.chunks.metrics().library, || {
-                block.reset(self.shape.voxel, part.voxels() as usize);
-                self.dataset.ensure_chunks_in_file(&stored)?;
-                self.dataset.read_box(&stored, block)
-            })?;
-        let from = self.roles.place(&stored.count, &[0; RANK], &sieve, *step);
-        let is_copied = into.part(sieve.place, sieve.count).copy(block, from);
-        self.dataset.ensure_types_match(is_copied)
-    }
-
     /// The position in the dataset's grid of the chunk at `place` in the volume's grid; `None`
     /// beyond the volume, if chunks have no common coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
@@ -458,6 +108,353 @@ impl Hdf5Volume {
     }
 }
 
+/// A read of one box.
+struct BoxReading<'a> {
+    volume: &'a Hdf5Volume,
+    request: &'a ReadRequest,
+    /// The box in stored order.
+    stored: StoredBox,
+}
+
+impl BoxReading<'_> {
+    /// Reads the box.
+    fn read(&self, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+        match self.volume.shape.access {
+            Access::Uncached => self.read_via_libhdf5(into),
+            Access::Direct => {
+                let clock = &self.volume.chunks.metrics().copying;
+                self.meter()
+                    .read_at_once(clock, || self.read_unfiltered(into))
+            }
+            Access::Cached => self.read_filtered(into),
+        }
+    }
+
+    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left
+    /// out.
+    fn wanted(&self) -> impl Iterator<Item = WantedChunk> {
+        let grid = &self.volume.dataset.grid;
+        let ReadRequest { region, step, .. } = self.request;
+        grid.chunks_of(&self.stored).filter_map(move |at| {
+            let part = grid.part_of(&at, &self.stored);
+            let within = self.volume.roles.region(&part.start, &part.count);
+            Some(WantedChunk {
+                sieve: Sieve::new(&within, region, *step)?,
+                at,
+                part,
+            })
+        })
+    }
+
+    /// Ends a read that yields to requests, or that nobody waits for any more.
+    fn end_early(&self) -> Result<(), Abandoned> {
+        let ends = match &self.request.policy.yields {
+            Yields::Never => false,
+            Yields::ToRequests => self.volume.chunks.activity().has_jobs(),
+            Yields::Unwanted(interest) => !interest.is_there(),
+        };
+        if ends { Err(Abandoned) } else { Ok(()) }
+    }
+
+    /// Measures a read.
+    fn meter(&self) -> Meter<'_> {
+        Meter::new(self.volume.chunks.metrics(), self.trace())
+    }
+
+    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the
+    /// mapped file.
+    fn read_unfiltered(&self, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+        let dataset = &self.volume.dataset;
+        let file = dataset.file.bytes.borrow(dataset.place())?;
+        let mut wanted = self.wanted().peekable();
+        while wanted.peek().is_some() {
+            let mut located = Vec::new();
+            for wanted in wanted.by_ref().take(MAX_LISTED) {
+                located.push((dataset.unfiltered_address(&wanted.at)?, wanted));
+            }
+            for (address, wanted) in located {
+                self.end_early()?;
+                self.copy_unfiltered(&file, address, &wanted, into)?;
+            }
+        }
+        file.ensure_still_there()
+    }
+
+    /// Copies the wanted voxels of a chunk at this address in the file to their place; `None`: it
+    /// was never written.
+    fn copy_unfiltered(
+        &self,
+        file: &Borrowed<'_>,
+        address: Option<u64>,
+        wanted: &WantedChunk,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let Hdf5Volume {
+            dataset,
+            roles,
+            shape,
+            ..
+        } = self.volume;
+        let WantedChunk { part, sieve, .. } = wanted;
+        let mut into = into.part(sieve.place, sieve.count);
+        let Some(address) = address else {
+            let fill = dataset.fill_value(part.start, shape.voxel)?;
+            return dataset.ensure_types_match(into.fill(&fill));
+        };
+        if let Some(trace) = self.trace() {
+            trace.add_read(1, sieve.count.volume() * dataset.stored_bytes() as u64);
+        }
+        let from = roles.place(dataset.grid.chunk(), &part.within, sieve);
+        dataset.copy_unfiltered(file, address, from, into, shape.voxel)
+    }
+
+    /// Reads a box of filtered chunks.
+    fn read_filtered(&self, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+        let mut wanted = self.wanted().peekable();
+        while wanted.peek().is_some() {
+            self.read_chunks(wanted.by_ref().take(MAX_LISTED), into)?;
+        }
+        Ok(())
+    }
+
+    /// Copies from cached chunks first. All missing chunks are located before the first is fetched;
+    /// then each is fetched, decoded and copied from.
+    fn read_chunks(
+        &self,
+        wanted: impl Iterator<Item = WantedChunk>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let mut located = Vec::new();
+        for wanted in self.copy_cached(wanted, into)? {
+            located.push((self.volume.dataset.entry(&wanted.at)?, wanted));
+        }
+        let portions = portions(&located, self.volume.shape.is_remote);
+        let mut next_fetch = self.begin_fetch(portions.first().copied())?;
+        for (number, portion) in portions.iter().enumerate() {
+            let fetch = next_fetch;
+            // The next portion is on its way while this one is decoded.
+            next_fetch = self.begin_fetch(portions.get(number + 1).copied())?;
+            if let Some((stored, gathering)) = fetch {
+                stored.wait(gathering, &self.request.policy.yields)?;
+            }
+            self.read_located(portion, into)?;
+        }
+        Ok(())
+    }
+
+    /// Starts to fetch the bytes of a portion of chunks, if there is one and they lie in a store.
+    fn begin_fetch(
+        &self,
+        portion: Option<&[LocatedChunk]>,
+    ) -> Result<Option<(StoredRanges, Gathering)>, ReadError> {
+        let stored = portion.and_then(|portion| {
+            let chunks = portion.iter().map(|(entry, wanted)| (wanted.at, *entry));
+            self.volume.dataset.ranges(chunks)
+        });
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
+        let gathering = stored.gather()?;
+        Ok(Some((stored, gathering)))
+    }
+
+    /// Fetches, decodes and copies from chunks.
+    fn read_located(
+        &self,
+        located: &[LocatedChunk],
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        // Several threads take part only if no other tile is being rendered.
+        if located.len() > 1
+            && let Some(read) = self.read_together(located, into)
+        {
+            return read;
+        }
+        // Chunks that another thread is decoding come last: threads that want the same chunks then
+        // decode different ones in parallel, instead of all waiting for the same one.
+        let meter = self.meter();
+        let mut in_flight = Vec::new();
+        for (entry, wanted) in located {
+            self.end_early()?;
+            let request = self.chunk_request(wanted);
+            match meter.fetch(|| self.volume.chunks.find(&request, *entry))? {
+                FoundChunk::Chunk(chunk) => self.copy(&chunk, wanted, into)?,
+                FoundChunk::InFlight(_) => in_flight.push((entry, wanted)),
+            }
+        }
+        for (entry, wanted) in in_flight {
+            let chunk = meter.fetch(|| self.chunk(*entry, wanted))?;
+            self.copy(&chunk, wanted, into)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes chunks on all threads, if no other tile is being rendered. Each thread copies from
+    /// the chunks that it decodes; copies, which take little time, wait for each other.
+    fn read_together(
+        &self,
+        located: &[LocatedChunk],
+        into: &mut BoxMut<'_>,
+    ) -> Option<Result<(), ReadError>> {
+        let remaining = Mutex::new(located.iter());
+        let into = Mutex::new(into);
+        let failure = Mutex::new(None);
+        let is_shared = self.meter().fetch(|| {
+            self.volume.chunks.activity().share(|| {
+                while failure.lock().is_none() {
+                    let Some((entry, wanted)) = remaining.lock().next() else {
+                        break;
+                    };
+                    let copied = self
+                        .chunk(*entry, wanted)
+                        .and_then(|chunk| self.copy(&chunk, wanted, &mut into.lock()));
+                    if let Err(error) = copied {
+                        *failure.lock() = Some(error);
+                    }
+                }
+            })
+        });
+        is_shared.then(|| failure.into_inner().map_or(Ok(()), Err))
+    }
+
+    /// A chunk, from the cache or decoded, unless the read ends early.
+    fn chunk(&self, entry: Option<Entry>, wanted: &WantedChunk) -> Result<Arc<Chunk>, ReadError> {
+        self.end_early()?;
+        self.volume.chunks.get(&self.chunk_request(wanted), entry)
+    }
+
+    /// Copies from the chunks that are in the cache, and returns the missing ones.
+    ///
+    /// A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and
+    /// copying from chunks one by one waits for each miss. So several chunks are collected, and the
+    /// start of every wanted row of them is read before the first is copied from. If many rows of a
+    /// chunk are wanted it is copied from at once: it may just have been decoded.
+    fn copy_cached(
+        &self,
+        wanted: impl Iterator<Item = WantedChunk>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<Vec<WantedChunk>, ReadError> {
+        let mut missing = Vec::new();
+        let mut collected = Vec::new();
+        let mut collected_bytes = 0;
+        for wanted in wanted {
+            let Some(chunk) = self.volume.chunks.cached(&self.chunk_request(&wanted)) else {
+                missing.push(wanted);
+                continue;
+            };
+            let rows = wanted.sieve.count.y * wanted.sieve.count.z;
+            if chunk.is_constant || rows > MAX_TOUCHED_ROWS {
+                self.copy(&chunk, &wanted, into)?;
+                continue;
+            }
+            collected_bytes += chunk.samples.bytes().len();
+            collected.push((chunk, wanted));
+            if collected_bytes >= MAX_COLLECTED {
+                self.copy_together(&collected, into)?;
+                collected.clear();
+                collected_bytes = 0;
+            }
+        }
+        self.copy_together(&collected, into)?;
+        Ok(missing)
+    }
+
+    /// Copies from several chunks, after the start of every wanted row has been read.
+    fn copy_together(
+        &self,
+        chunks: &[(Arc<Chunk>, WantedChunk)],
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        for (chunk, wanted) in chunks {
+            touch_box(&chunk.samples, self.place_in(chunk, wanted));
+        }
+        for (chunk, wanted) in chunks {
+            self.copy(chunk, wanted, into)?;
+        }
+        Ok(())
+    }
+
+    fn chunk_request<'a>(&'a self, wanted: &WantedChunk) -> ChunkRequest<'a> {
+        let Hdf5Volume { dataset, shape, .. } = self.volume;
+        let voxels = match self.request.policy.decode {
+            Decode::Whole => WHOLE,
+            Decode::AsNeeded => dataset.grid.prefix_of(&wanted.part),
+        };
+        ChunkRequest {
+            trace: self.trace(),
+            unfinished: self.request.policy.unfinished.as_ref(),
+            ..ChunkRequest::new(dataset, wanted.at, voxels, shape.voxel)
+        }
+    }
+
+    /// Copies the wanted voxels of a chunk to their place.
+    fn copy(
+        &self,
+        chunk: &Chunk,
+        wanted: &WantedChunk,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
+        let is_copied = if chunk.is_constant {
+            into.fill(&chunk.samples)
+        } else {
+            into.copy(&chunk.samples, self.place_in(chunk, wanted))
+        };
+        self.volume.dataset.ensure_types_match(is_copied)
+    }
+
+    /// The place of the wanted voxels in a decoded chunk.
+    fn place_in(&self, chunk: &Chunk, wanted: &WantedChunk) -> Strided {
+        let roles = &self.volume.roles;
+        roles.place(&chunk.dims, &wanted.part.within, &wanted.sieve)
+    }
+
+    /// Reads through the library: in one call, or block by block if the box is large, or if the
+    /// request has a step.
+    fn read_via_libhdf5(&self, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+        let ReadRequest { region, step, .. } = self.request;
+        let max_voxels = BLOCK_BYTES / self.volume.shape.voxel.samples().voxel_bytes() as u64;
+        let mut block = Samples::default();
+        // The library's lock is held for each whole call.
+        if *step == Xyz::all(1) && region.voxels() <= max_voxels {
+            return self.read_in_one_call(region, &mut block, into);
+        }
+        for part in region.blocks(self.volume.shape.chunk, max_voxels) {
+            self.read_in_one_call(&part, &mut block, into)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the wanted voxels of a part of the box through the library. Fails for chunks beyond
+    /// the end of the file, for which the library returns zeros.
+    fn read_in_one_call(
+        &self,
+        part: &Region,
+        block: &mut Samples,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let Some(sieve) = Sieve::new(part, &self.request.region, self.request.step) else {
+            return Ok(());
+        };
+        self.end_early()?;
+        let Hdf5Volume { dataset, roles, .. } = self.volume;
+        let stored = roles.stored_box(self.request.time, part);
+        let clock = &self.volume.chunks.metrics().library;
+        self.meter().read_at_once(clock, || {
+            block.reset(self.volume.shape.voxel, part.voxels() as usize);
+            dataset.ensure_chunks_in_file(&stored)?;
+            dataset.read_box(&stored, block)
+        })?;
+        let from = roles.place(&stored.count, &[0; RANK], &sieve);
+        let is_copied = into.part(sieve.place, sieve.count).copy(block, from);
+        dataset.ensure_types_match(is_copied)
+    }
+
+    fn trace(&self) -> Option<&Trace> {
+        self.request.policy.trace.as_deref()
+    }
+}
+
 impl Volume for Hdf5Volume {
     fn shape(&self) -> &VolumeShape {
         &self.shape
@@ -466,18 +463,11 @@ impl Volume for Hdf5Volume {
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let _working = self.dataset.begin_work()?;
         let reading = BoxReading {
+            volume: self,
             request,
             stored: self.roles.stored_box(request.time, &request.region),
         };
-        match self.shape.access {
-            Access::Uncached => self.read_via_libhdf5(&reading, &mut into)?,
-            Access::Direct => {
-                let clock = &self.chunks.metrics().copying;
-                self.meter(&reading)
-                    .read_at_once(clock, || self.read_unfiltered(&reading, &mut into))?;
-            }
-            Access::Cached => self.read_filtered(&reading, &mut into)?,
-        }
+        reading.read(&mut into)?;
         let first = self.dataset.grid.containing(&reading.stored.start);
         self.dataset.ensure_only_grown(&first)
     }
@@ -613,18 +603,6 @@ struct WantedChunk {
 
 /// A chunk and its index entry; `None`: it was never written.
 type LocatedChunk = (Option<Entry>, WantedChunk);
-
-/// A request, and its box in stored order.
-struct BoxReading<'a> {
-    request: &'a ReadRequest,
-    stored: StoredBox,
-}
-
-impl BoxReading<'_> {
-    fn trace(&self) -> Option<&Trace> {
-        self.request.policy.trace.as_deref()
-    }
-}
 
 /// Divides chunks into portions, which are fetched and decoded one after the other. All chunks of a
 /// local file are one portion; of an object in a store, a portion is at most [`PORTION`] bytes

@@ -112,13 +112,7 @@ impl AxisRoles {
 
     /// The place of samples in a contiguous buffer of shape `dims` (stored order). The samples lie
     /// in a part of the buffer whose first voxel is at `within`.
-    pub fn place(
-        &self,
-        dims: &Position,
-        within: &Position,
-        sieve: &Sieve,
-        step: Xyz<u64>,
-    ) -> Strided {
+    pub fn place(&self, dims: &Position, within: &Position, sieve: &Sieve) -> Strided {
         let mut strides = Xyz::all(0);
         let mut stride = 1;
         for (role, extent) in self.0.iter().zip(dims).rev() {
@@ -128,7 +122,7 @@ impl AxisRoles {
             stride *= *extent as usize;
         }
         let start = linear(dims, within) as usize;
-        Strided::picked(start, strides, sieve.offset, step, sieve.count)
+        Strided::picked(start, strides, sieve)
     }
 
     /// The t, z, y and x components of a position in stored order; `missing` for axes that are not
