@@ -280,6 +280,8 @@ pub(super) struct ChunkRequest<'a> {
     pub voxel: VoxelType,
     /// The trace of the request that it is for.
     pub trace: Option<&'a Trace>,
+    /// The id of that request, for the log.
+    pub request: Option<&'a RequestId>,
     /// Where it is noted if it is decoded in part.
     pub unfinished: Option<&'a UnfinishedChunks>,
 }
@@ -298,13 +300,9 @@ impl<'a> ChunkRequest<'a> {
             voxels,
             voxel,
             trace: None,
+            request: None,
             unfinished: None,
         }
-    }
-
-    /// The id of the request that it is for, for the log.
-    fn request(&self) -> Option<&RequestId> {
-        self.trace.and_then(Trace::request_id)
     }
 
     fn key(&self) -> ChunkKey {

@@ -130,7 +130,7 @@ impl ChunkStore {
                     return Err(error);
                 }
                 if voxels == WHOLE {
-                    warn_of(&error, wanted.request());
+                    warn_of(&error, wanted.request);
                 }
                 let chunk = decode(wanted.voxels)?;
                 if voxels == WHOLE {
@@ -153,7 +153,7 @@ impl ChunkStore {
             return true;
         }
         if matches!(error, ReadError::Corrupt { .. }) {
-            self.refuse(error, wanted, wanted.request());
+            self.refuse(error, wanted);
         }
         !wanted.dataset.is_corrupt(&wanted.at)
     }
@@ -169,17 +169,17 @@ impl ChunkStore {
                 dataset: Arc::downgrade(wanted.dataset),
                 at: wanted.at,
                 voxel: wanted.voxel,
-                request: wanted.request().cloned(),
+                request: wanted.request.cloned(),
             });
         }
     }
 
-    /// Makes every read of a chunk fail from now on. `request` wanted the chunk.
-    fn refuse(&self, error: &ReadError, wanted: &ChunkRequest<'_>, request: Option<&RequestId>) {
+    /// Makes every read of a chunk fail from now on.
+    fn refuse(&self, error: &ReadError, wanted: &ChunkRequest<'_>) {
         if wanted.dataset.note_corrupt(&wanted.at) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
-                request = request.map(RequestId::as_str),
+                request = wanted.request.map(RequestId::as_str),
                 "{error}; every tile that touches this chunk is an error until the file is mended"
             );
         }
@@ -203,27 +203,21 @@ impl UnfinishedChunk {
     /// every read of the chunk fails.
     pub fn finish(&self) -> Result<(), ReadError> {
         let store = &self.store;
-        let at = &self.at;
         // The file may have been closed.
         let dataset = self.dataset.upgrade().ok_or(Abandoned)?;
-        let wanted = ChunkRequest::new(&dataset, *at, WHOLE, self.voxel);
+        let wanted = ChunkRequest {
+            request: self.request.as_ref(),
+            ..ChunkRequest::new(&dataset, self.at, WHOLE, self.voxel)
+        };
         let key = wanted.key();
         let prefix = store.cache.peek(&key);
         if prefix.as_ref().is_some_and(|chunk| chunk.is_settled()) {
             return Ok(());
         }
-        let meter = store.meter(&wanted);
-        let whole = dataset.entry(at).and_then(|entry| {
-            let stored = dataset.fetch(at, entry, meter)?;
-            dataset.decode(at, &stored, WHOLE, self.voxel, meter)
-        });
-        match whole {
+        let entry = dataset.entry(&self.at);
+        match entry.and_then(|entry| store.decode(&wanted, entry, None)) {
             Ok(chunk) => {
                 store.metrics.chunks_finished.inc();
-                store
-                    .metrics
-                    .chunk_decoded_bytes
-                    .inc_by(chunk.samples.bytes().len() as u64);
                 let weight = chunk.weight();
                 store
                     .cache
@@ -232,18 +226,13 @@ impl UnfinishedChunk {
             }
             // The prefix stays, and is not finished again.
             Err(damage @ ReadError::Damaged { .. }) => {
-                warn_of(&damage, self.request.as_ref());
+                warn_of(&damage, wanted.request);
                 if let Some(prefix) = prefix {
                     prefix.settle();
                 }
                 Ok(())
             }
-            Err(error) => {
-                if matches!(error, ReadError::Corrupt { .. }) {
-                    store.refuse(&error, &wanted, self.request.as_ref());
-                }
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 }
