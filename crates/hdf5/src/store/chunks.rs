@@ -259,7 +259,6 @@ fn write_to_cache(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    use futures_util::future::BoxFuture;
     use parking_lot::Mutex;
     use tokio::sync::Semaphore;
 
@@ -267,7 +266,7 @@ mod tests {
     use crate::store::blocks::BLOCK;
     use crate::store::context::ChunkCache;
     use crate::store::source::ObjectSource;
-    use crate::store::transport::{RangeBytes, Transport};
+    use crate::store::transport::{RangeAnswer, RangeBytes, Transport};
     use crate::store::version::Version;
 
     /// An object of zeros.
@@ -275,11 +274,7 @@ mod tests {
     struct Zeros;
 
     impl Transport for Zeros {
-        fn get<'a>(
-            &'a self,
-            range: Range<u64>,
-            _: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+        fn get<'a>(&'a self, range: Range<u64>, _: Option<&'a Version>) -> RangeAnswer<'a> {
             let bytes = vec![0; (range.end - range.start) as usize].into();
             let version = Version::new(1 << 40, None, None);
             Box::pin(async move { Ok(RangeBytes { version, bytes }) })

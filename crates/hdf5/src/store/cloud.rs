@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -22,7 +21,7 @@ use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
 use super::transport::{
-    CONNECT_TIMEOUT, MAX_REQUESTS, READ_TIMEOUT, RangeBytes, Transport, received,
+    CONNECT_TIMEOUT, MAX_REQUESTS, READ_TIMEOUT, RangeAnswer, RangeBytes, Transport, received,
 };
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
@@ -41,24 +40,6 @@ impl Cloud {
             bucket,
             key: Path::parse(address.key()).map_err(|e| settings(&e))?,
         })
-    }
-
-    /// Requests a range. If the store refuses the credentials, they are read again, and the request
-    /// is repeated once if they have changed.
-    async fn request_with_current_credentials(
-        &self,
-        range: Range<u64>,
-        expected: Option<&Version>,
-    ) -> Result<RangeBytes, StoreError> {
-        let client = self.bucket.client();
-        let answer = self.request(&client, &range, expected).await;
-        if !matches!(answer, Err(StoreError::Denied { .. })) {
-            return answer;
-        }
-        match self.bucket.instead_of(&client).await {
-            Some(renewed) => self.request(&renewed, &range, expected).await,
-            None => answer,
-        }
     }
 
     async fn request(
@@ -102,12 +83,20 @@ pub(super) fn body(answer: GetResult) -> impl Stream<Item = Result<Bytes, StoreE
 }
 
 impl Transport for Cloud {
-    fn get<'a>(
-        &'a self,
-        range: Range<u64>,
-        expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
-        Box::pin(self.request_with_current_credentials(range, expected))
+    /// If the store refuses the credentials, they are read again, and the request is repeated once
+    /// if they have changed.
+    fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a> {
+        Box::pin(async move {
+            let client = self.bucket.client();
+            let answer = self.request(&client, &range, expected).await;
+            if !matches!(answer, Err(StoreError::Denied { .. })) {
+                return answer;
+            }
+            match self.bucket.instead_of(&client).await {
+                Some(renewed) => self.request(&renewed, &range, expected).await,
+                None => answer,
+            }
+        })
     }
 }
 

@@ -268,20 +268,16 @@ fn time_limit(range: &Range<u64>) -> Duration {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use futures_util::future::BoxFuture;
 
     use super::*;
+    use crate::store::transport::RangeAnswer;
 
     /// Answers after a while.
     #[derive(Debug)]
     struct Slow(Duration);
 
     impl Transport for Slow {
-        fn get<'a>(
-            &'a self,
-            range: Range<u64>,
-            _: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+        fn get<'a>(&'a self, range: Range<u64>, _: Option<&'a Version>) -> RangeAnswer<'a> {
             Box::pin(async move {
                 tokio::time::sleep(self.0).await;
                 let bytes = Bytes::from(vec![0; (range.end - range.start) as usize]);
@@ -301,11 +297,7 @@ mod tests {
     }
 
     impl Transport for Trickling {
-        fn get<'a>(
-            &'a self,
-            range: Range<u64>,
-            expected: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+        fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a> {
             let is_slow = self.slow.contains(&self.began.elapsed());
             let answer = Slow(Duration::from_secs(if is_slow { 3600 } else { 0 }));
             Box::pin(async move { answer.get(range, expected).await })

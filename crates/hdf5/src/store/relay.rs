@@ -10,14 +10,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use voltile_base::flow::cache::Abandoned;
 
 use super::error::StoreError;
-use super::transport::{RangeBytes, Transport};
+use super::transport::{RangeAnswer, RangeBytes, Transport};
 use super::version::Version;
 use crate::store::address::Address;
 
@@ -118,11 +117,7 @@ pub(super) struct RelayedObject {
 }
 
 impl Transport for RelayedObject {
-    fn get<'a>(
-        &'a self,
-        range: Range<u64>,
-        _: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+    fn get<'a>(&'a self, range: Range<u64>, _: Option<&'a Version>) -> RangeAnswer<'a> {
         // No version is sent: the caller compares the version of the answer with the expected one.
         Box::pin(self.relay.request(self.address.public().to_owned(), range))
     }

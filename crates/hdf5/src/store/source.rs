@@ -191,7 +191,6 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use bytes::Bytes;
-    use futures_util::future::BoxFuture;
     use prometheus_client::metrics::gauge::Gauge;
     use tokio::sync::Semaphore;
     use voltile_base::flow::cache::Cache;
@@ -199,17 +198,14 @@ mod tests {
 
     use super::*;
     use crate::store::threads::Threads;
+    use crate::store::transport::RangeAnswer;
 
     /// Refuses the first request, panics at the second one, and answers all others.
     #[derive(Debug, Default)]
     struct Recovering(AtomicU64);
 
     impl Transport for Recovering {
-        fn get<'a>(
-            &'a self,
-            range: Range<u64>,
-            _: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+        fn get<'a>(&'a self, range: Range<u64>, _: Option<&'a Version>) -> RangeAnswer<'a> {
             let number = self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 assert_ne!(number, 1, "the second request");

@@ -38,16 +38,15 @@ pub struct RangeBytes {
     pub bytes: Bytes,
 }
 
+/// The answer to a request for a range, once it has arrived.
+pub(super) type RangeAnswer<'a> = BoxFuture<'a, Result<RangeBytes, StoreError>>;
+
 /// Fetches ranges of one object.
 pub trait Transport: Send + Sync + Debug {
     /// The bytes in a range, which is not empty; fewer if the object ends before its end. If a
     /// version is expected, the request carries `If-Match`, but the answer may still be of another
     /// version: compare them.
-    fn get<'a>(
-        &'a self,
-        range: Range<u64>,
-        expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>>;
+    fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a>;
 }
 
 /// Receives the body of an answer about this version. Fails unless it is exactly what the object

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use futures_util::future::BoxFuture;
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, LOCATION,
     RANGE, RETRY_AFTER,
@@ -24,7 +23,7 @@ use url::Url;
 
 use super::error::StoreError;
 use super::transport::{
-    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeBytes, Transport, received,
+    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeAnswer, RangeBytes, Transport, received,
 };
 use super::version::Version;
 use crate::store::address::Address;
@@ -176,11 +175,7 @@ impl WebObject {
 }
 
 impl Transport for WebObject {
-    fn get<'a>(
-        &'a self,
-        range: Range<u64>,
-        expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
+    fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a> {
         Box::pin(self.part(range, expected))
     }
 }
