@@ -104,7 +104,10 @@ impl Relay {
             start: range.start,
             end: range.end,
         };
-        (self.send)(&request).map_err(|error| StoreError::invalid(error.to_string()))?;
+        if let Err(error) = (self.send)(&request) {
+            self.waiters.lock().remove(&number);
+            return Err(StoreError::invalid(error.to_string()));
+        }
         receiver.await.unwrap_or(Err(Abandoned.into()))
     }
 }
