@@ -88,35 +88,20 @@ impl Object {
             .saturating_sub(position)
             .min(into.len() as u64) as usize;
         let into = &mut into[..length];
-        if self.blocks.copy(into, position) < length {
-            let object = Arc::clone(self);
-            let range = position..position + length as u64;
-            let bytes = self
-                .shared()
-                .threads
-                .wait(async move { object.metadata(range).await })?;
-            into.copy_from_slice(&bytes);
-        }
-        Ok(length)
-    }
-
-    /// The metadata in a range, which lies in the object.
-    async fn metadata(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
-        let mut into = vec![0; (range.end - range.start) as usize];
-        let mut done = self.blocks.copy(&mut into, range.start);
-        while done < into.len() {
-            let missing = range.start + done as u64..range.end;
+        let mut done = self.blocks.copy(into, position);
+        while done < length {
+            let missing = position + done as u64..position + length as u64;
             let block = self.blocks.around(&missing, self.length());
-            self.add_block(block).await?;
+            let object = Arc::clone(self);
+            let fetched = async move { object.add_block(block).await };
+            self.shared().threads.wait(fetched)?;
             let more = self.blocks.copy(&mut into[done..], missing.start);
             if more == 0 {
-                return Err(StoreError::invalid(
-                    "a block lacks the bytes that it was fetched for",
-                ));
+                return Err(lacks_bytes());
             }
             done += more;
         }
-        Ok(into.into())
+        Ok(length)
     }
 
     /// The metadata in a range, which lies in the object. The bytes around it are not fetched,
@@ -130,8 +115,7 @@ impl Object {
         }
         let pages = range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(self.length());
         self.add_block(pages).await?;
-        self.known(&range)
-            .ok_or_else(|| StoreError::invalid("a block lacks the bytes that it was fetched for"))
+        self.known(&range).ok_or_else(lacks_bytes)
     }
 
     /// Fetches a block, which begins on a page.
@@ -192,6 +176,10 @@ impl Object {
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         Ok(self.source.get(range, &self.version).await?.bytes)
     }
+}
+
+fn lacks_bytes() -> StoreError {
+    StoreError::invalid("a block lacks the bytes that it was fetched for")
 }
 
 impl PartialEq for Object {
