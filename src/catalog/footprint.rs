@@ -52,7 +52,7 @@ impl Footprint {
 
     /// Starts to fetch the bytes that are not cached; may block while a chunk index is read.
     pub fn gather(&self) -> Result<Gathering, ReadError> {
-        let mut all = Gathering::none();
+        let mut all = Gathering::default();
         for part in &self.0 {
             all.extend(part.volume.gather(part.time, &part.region)?);
         }

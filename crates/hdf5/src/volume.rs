@@ -337,7 +337,7 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they
     /// lie in a local file. May block while the chunk index is read, but not for the bytes.
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        let mut all = Gathering::none();
+        let mut all = Gathering::default();
         for stored in self.ranges(time, region, true)? {
             all.extend(stored.gather()?);
         }

@@ -24,16 +24,13 @@ use super::object::Object;
 /// may ask again at once.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// Ranges that are on their way. Dropping this gives up the ranges that nobody else waits for.
+/// Ranges that are on their way; none by default. Dropping this gives up the ranges that nobody
+/// else waits for.
+#[derive(Default)]
 #[must_use]
 pub struct Gathering(Vec<Waiter<Bytes, StoreError>>);
 
 impl Gathering {
-    /// Nothing to wait for.
-    pub fn none() -> Self {
-        Self(Vec::new())
-    }
-
     /// Also waits for the ranges of another gathering.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);

@@ -34,9 +34,7 @@ pub struct Requests {
 
 impl Requests {
     /// The requests for ranges in any order; equal ones are fetched once.
-    pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
-        ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        ranges.dedup();
+    pub fn of(ranges: Vec<Range<u64>>) -> Self {
         let all = merged(ranges.into_iter().map(|range| (range, ())).collect());
         let requests = all.len() as u64;
         let bytes = all

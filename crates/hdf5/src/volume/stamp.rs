@@ -67,11 +67,8 @@ impl Stamp {
 
     /// Adds the digest of all bytes if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
-        let whole = if self.length <= WHOLE {
-            Some(whole(path)?)
-        } else {
-            None
-        };
+        let is_short = self.length <= WHOLE;
+        let whole = is_short.then(|| whole(path)).transpose()?;
         Ok(Self { whole, ..self })
     }
 
