@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Dataset, StoredLevel};
+use super::Dataset;
 
 /// The attributes of each group and dataset by its path, and the values by name, as text: long ones
 /// are cut.
@@ -23,9 +23,7 @@ impl Dataset {
         let Some(file) = &self.file else {
             return FileAttributes::new();
         };
-        let finest = self
-            .listed()
-            .filter_map(|channel| channel.levels().first().map(StoredLevel::path));
+        let finest = self.listed().map(|channel| channel.finest().path());
         let paths = std::iter::once("").chain(finest).take(MAX_OBJECTS);
         let mut paths: VecDeque<String> = paths.map(str::to_owned).collect();
         let mut found = FileAttributes::new();

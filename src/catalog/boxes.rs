@@ -158,7 +158,7 @@ impl Dataset {
         });
         let cutout = Cutout {
             name: channel.name.clone(),
-            components: channel.volumes(&view).to_vec(),
+            components: channel.source(&view).volumes.clone(),
             is_rgb: channel.kind == Kind::Rgb,
             voxel: channel.voxel,
             time,
@@ -303,7 +303,7 @@ fn ensure_affordable(
     voxels: u64,
     decoded_voxels: impl Fn(&VolumeShape) -> u64,
 ) -> Result<(), NotFound> {
-    let volumes = channel.volumes(view);
+    let volumes = &channel.source(view).volumes;
     let voxels = voxels.saturating_mul(volumes.len() as u64);
     if voxels > limit {
         return Err(NotFound::BoxTooLarge { voxels, limit });

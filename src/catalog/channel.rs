@@ -14,9 +14,7 @@ use voltile_base::paint::{Kind, Window, WindowRule};
 use voltile_base::tile::Fingerprint;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
-use voltile_hdf5::volume::{
-    ComplexPart, Missing, ReadError, Volume, VolumePart, VolumeShape, VoxelType,
-};
+use voltile_hdf5::volume::{ComplexPart, Missing, ReadError, VolumePart, VolumeShape, VoxelType};
 use voltile_render::survey::{self, Survey};
 
 use super::levels::ChannelLevels;
@@ -63,10 +61,13 @@ pub struct Channel {
     pub(super) offset: Option<Xyz<i64>>,
     /// Where its voxels lie in the file's space, in the unit of the voxel size.
     pub(super) transforms: Transforms,
+    /// The levels found by the file's layout, finest first; not empty.
     pub(super) levels: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
     pub(super) pyramid_levels: Vec<StoredLevel>,
-    pub(super) window: ChannelWindow,
+    pub(super) window_source: WindowSource,
+    /// The window in force, once known.
+    pub(super) window: OnceLock<Window>,
     /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
     /// Whether a sample could not be taken.
@@ -79,19 +80,18 @@ pub struct Channel {
     pub fingerprint: Fingerprint,
 }
 
-/// A window that is known, or one that is measured from a sample when it is first needed.
-#[derive(Debug)]
-pub(super) enum ChannelWindow {
+/// Where a channel's window comes from. Its hash is part of the versions of datasets.
+#[derive(Debug, Hash)]
+pub(super) enum WindowSource {
+    /// The settings or the file.
     Known(Window),
-    Measured(OnceLock<Window>),
-    /// As measured, with the least value white.
-    Inverted(OnceLock<Window>),
+    /// The percentiles of a sample.
+    Measured,
     /// Bytes: as stored, unless the sample covers little of their range. Then the file's display
     /// range, if it has one.
-    OfBytes {
-        cell: OnceLock<Window>,
-        range: Option<Window>,
-    },
+    OfBytes(Option<Window>),
+    /// The percentiles of a sample, with the least value white.
+    Inverted,
 }
 
 /// A channel's stored levels in the form of an explicit configuration.
@@ -103,14 +103,13 @@ pub struct SpelledOut<'a> {
     pub view: &'a View,
 }
 
-impl ChannelWindow {
-    /// The window: as configured, else from the file, else measured; booleans and RGB data are not
-    /// measured.
+impl WindowSource {
+    /// The settings, else the file, else a sample; booleans and RGB data are not sampled.
     fn new(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> Self {
         match given {
             Some(WindowRule::Fixed(window)) => return Self::Known(window),
             Some(WindowRule::Full) => return Self::Known(voxel.full_window()),
-            Some(WindowRule::Auto) => return Self::Measured(OnceLock::new()),
+            Some(WindowRule::Auto) => return Self::Measured,
             None => {}
         }
         let is_bytes = voxel == VoxelType::U8;
@@ -124,13 +123,20 @@ impl ChannelWindow {
         match found.range {
             Some(range) if found.is_inverted => Self::Known(range.inverted()),
             None if found.is_inverted && is_bytes => Self::Known(Window::AsStored.inverted()),
-            None if found.is_inverted => Self::Inverted(OnceLock::new()),
-            range if is_bytes => Self::OfBytes {
-                cell: OnceLock::new(),
-                range,
-            },
+            None if found.is_inverted => Self::Inverted,
+            range if is_bytes => Self::OfBytes(range),
             Some(range) => Self::Known(range),
-            None => Self::Measured(OnceLock::new()),
+            None => Self::Measured,
+        }
+    }
+
+    /// The window of a channel with this sample.
+    fn window(&self, survey: &Survey) -> Window {
+        match *self {
+            Self::Known(window) => window,
+            Self::Measured => survey.window,
+            Self::OfBytes(range) => survey.window_of_bytes(range),
+            Self::Inverted => survey.window.inverted(),
         }
     }
 }
@@ -143,7 +149,8 @@ fn is_series(level: &FoundLevel) -> bool {
 }
 
 impl Channel {
-    /// A channel that a layout has found, with its settings and levels; not yet sampled.
+    /// A channel that a layout has found, with its settings and its levels, of which there is at
+    /// least one; not yet sampled.
     pub(super) fn new(
         file: &OpenFile,
         found: FoundChannel,
@@ -158,9 +165,12 @@ impl Channel {
             .chain(&levels.pyramid_levels)
             .flat_map(StoredLevel::files);
         let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
-        let shape = levels.stored.first().map(|level| &level.shape);
-        let voxel = shape.map_or(VoxelType::U8, |shape| shape.voxel);
-        let window = ChannelWindow::new(given.window, &found, voxel);
+        let VolumeShape { voxel, times, .. } = levels.stored[0].shape;
+        let window_source = WindowSource::new(given.window, &found, voxel);
+        let window = match window_source {
+            WindowSource::Known(window) => OnceLock::from(window),
+            _ => OnceLock::new(),
+        };
         let place = (found.rank, Reverse(found.voxels), found.part());
         let mut facts = found.facts;
         if given.kind.is_some() {
@@ -168,9 +178,10 @@ impl Channel {
         }
         Self {
             file: file.location().clone(),
+            window_source,
             window,
             voxel,
-            times: shape.map_or(1, |shape| shape.times),
+            times,
             offset: given.offset,
             place,
             shows_stored_values: found.shows_stored_values || given.stored_values,
@@ -198,17 +209,12 @@ impl Channel {
 
     /// The window in force; `None` until it has been measured.
     pub fn window(&self) -> Option<Window> {
-        match &self.window {
-            ChannelWindow::Known(window) => Some(*window),
-            ChannelWindow::Measured(cell)
-            | ChannelWindow::Inverted(cell)
-            | ChannelWindow::OfBytes { cell, .. } => cell.get().copied(),
-        }
+        self.window.get().copied()
     }
 
     /// Whether the window is always that of the percentiles of a sample.
     pub fn is_measured(&self) -> bool {
-        matches!(self.window, ChannelWindow::Measured(_))
+        matches!(self.window_source, WindowSource::Measured)
     }
 
     /// The statistics of its sample; `None` until [`Channel::keep`].
@@ -219,16 +225,12 @@ impl Channel {
     /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see
     /// [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
-        survey::survey(
-            self.levels.last().map_or(&[], StoredLevel::volumes),
-            self.voxel,
-            &self.missing,
-        )
+        survey::survey(&self.coarsest().volumes, self.voxel, &self.missing)
     }
 
     /// The boxes that the sample is taken from.
     pub fn sampled(&self) -> Vec<VolumePart> {
-        survey::sampled(self.levels.last().map_or(&[], StoredLevel::volumes))
+        survey::sampled(&self.coarsest().volumes)
     }
 
     /// Keeps statistics of a channel in a store for the next start. Writes a file.
@@ -261,18 +263,8 @@ impl Channel {
     /// Stores the statistics, and the window if it is to be measured. Later calls have no effect.
     pub fn keep(&self, survey: &Arc<Survey>) {
         let survey = self.surveyed.get_or_init(|| Arc::clone(survey));
-        match &self.window {
-            ChannelWindow::Known(_) => {}
-            ChannelWindow::Measured(cell) => {
-                cell.get_or_init(|| survey.window);
-            }
-            ChannelWindow::Inverted(cell) => {
-                cell.get_or_init(|| survey.window.inverted());
-            }
-            ChannelWindow::OfBytes { cell, range } => {
-                cell.get_or_init(|| survey.window_of_bytes(*range));
-            }
-        }
+        self.window
+            .get_or_init(|| self.window_source.window(survey));
     }
 
     /// Takes the sample of the channel as it was before it grew, until it has grown to twice the
@@ -304,14 +296,14 @@ impl Channel {
     /// Whether its voxels are bytes that are shown as stored unless they cover little of their
     /// range.
     pub fn is_of_bytes(&self) -> bool {
-        matches!(self.window, ChannelWindow::OfBytes { .. })
+        matches!(self.window_source, WindowSource::OfBytes(_))
     }
 
     /// Shows bytes as stored although no sample could be taken, so that one damaged place does not
     /// hide the rest. Returns whether the window is known now.
     pub fn show_as_stored(&self) -> bool {
-        if let ChannelWindow::OfBytes { cell, .. } = &self.window {
-            cell.get_or_init(|| Window::AsStored);
+        if self.is_of_bytes() {
+            self.window.get_or_init(|| Window::AsStored);
         }
         self.window().is_some()
     }
@@ -321,7 +313,6 @@ impl Channel {
     /// `None` if a level is not one complete dataset (separate time points or parts, gaps), or its
     /// voxels are repeated: a configuration cannot express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
-        let view = &self.levels.first()?.source.view;
         if self.is_repeated() {
             return None;
         }
@@ -336,6 +327,7 @@ impl Channel {
                 Xyz::new(factor, factor, level.source.z_factor),
             ));
         }
+        let view = &self.finest().source.view;
         Some(SpelledOut { levels, view })
     }
 
@@ -398,35 +390,42 @@ impl Channel {
         self.levels.iter().chain(&self.pyramid_levels)
     }
 
-    /// The stored level that a view of this channel reads.
-    pub(super) fn source(&self, view: &LevelView) -> Option<&StoredLevel> {
-        self.all_levels().nth(view.stored)
+    /// The level at full resolution.
+    pub(super) fn finest(&self) -> &StoredLevel {
+        &self.levels[0]
     }
 
-    /// The volumes that a view of this channel reads; not empty.
-    pub(super) fn volumes(&self, view: &LevelView) -> &[Arc<dyn Volume>] {
-        self.source(view).map_or(&[], StoredLevel::volumes)
+    /// The coarsest of the levels found by the layout.
+    fn coarsest(&self) -> &StoredLevel {
+        &self.levels[self.levels.len() - 1]
+    }
+
+    /// The stored level that a view of this channel reads.
+    pub(super) fn source(&self, view: &LevelView) -> &StoredLevel {
+        self.pyramid_level(view)
+            .unwrap_or_else(|| &self.levels[view.stored])
+    }
+
+    /// The precomputed level that a view of this channel reads; `None` if it reads none.
+    fn pyramid_level(&self, view: &LevelView) -> Option<&StoredLevel> {
+        let place = view.stored.checked_sub(self.levels.len())?;
+        self.pyramid_levels.get(place)
     }
 
     /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it
     /// reads none.
     pub(super) fn pyramid_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
-        let place = view.stored.checked_sub(self.levels.len())?;
-        Some(self.pyramid_levels.get(place)?.fingerprint)
+        Some(self.pyramid_level(view)?.fingerprint)
     }
 
     /// Whether a level has data at a time point; a precomputed level has data where its source
     /// level has.
     pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
-        let is_of_pyramid = view.stored >= self.levels.len();
-        let base = if is_of_pyramid {
-            self.derived_view(view.level, scaling)
-        } else {
-            Some(*view)
+        let base = match self.pyramid_level(view) {
+            Some(_) => self.derived_view(view.level, scaling),
+            None => Some(*view),
         };
-        let base = base.and_then(|view| self.source(&view));
-        base.and_then(|base| base.volumes.first())
-            .is_some_and(|volume| volume.shape().has(time))
+        base.is_some_and(|view| self.source(&view).shape.has(time))
     }
 
     /// The channel's record in the inventory of a file written by voltile, without levels.
@@ -463,9 +462,7 @@ impl Channel {
 
     /// Whether its voxels are repeated to fill the voxels of the dataset's first channel.
     fn is_repeated(&self) -> bool {
-        self.levels
-            .first()
-            .is_some_and(|level| level.source.view.repeat != Xyz::all(1))
+        self.finest().source.view.repeat != Xyz::all(1)
     }
 
     /// The distance of its first voxel from that of another channel, in voxels; `None` if the file
@@ -496,7 +493,7 @@ impl Channel {
 
     /// Whether its finest level has a time point.
     fn has(&self, time: u64) -> bool {
-        self.shape().is_some_and(|shape| shape.has(time))
+        self.finest().shape.has(time)
     }
 
     /// The slice in the middle along z, or the nearest that exists: the first from there on, else
@@ -504,10 +501,10 @@ impl Channel {
     pub(super) fn slice_to_show(&self) -> u64 {
         let size = self.size();
         let middle = size.z / 2;
-        let finest = self.levels.first().and_then(|level| level.volumes.first());
-        let Some(volume) = finest.filter(|_| self.has_gaps) else {
+        if !self.has_gaps {
             return middle;
-        };
+        }
+        let volume = &self.finest().volumes[0];
         let time = self.first_time();
         for z in (middle..size.z).chain((0..middle).rev()) {
             let slice = Region {
@@ -523,7 +520,7 @@ impl Channel {
 
     /// The first pictures that exist; `None` if none is missing.
     pub(super) fn existing(&self) -> Option<ExistingPictures> {
-        let lacks_times = self.shape().is_some_and(|shape| shape.present.is_some());
+        let lacks_times = self.finest().shape.present.is_some();
         (lacks_times || self.has_gaps).then(|| ExistingPictures {
             first_time: self.first_time(),
             middle_time: self.time_from((self.times - 1) / 2),
@@ -531,15 +528,8 @@ impl Channel {
         })
     }
 
-    /// The shape of its finest level.
-    fn shape(&self) -> Option<&VolumeShape> {
-        Some(self.levels.first()?.volumes.first()?.shape())
-    }
-
     /// The extent at full resolution.
     pub fn size(&self) -> Xyz<u64> {
-        self.levels
-            .first()
-            .map_or(Xyz::all(0), |level| level.shape.size)
+        self.finest().shape.size
     }
 }

@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 4 << 20;
 impl Channel {
     /// The stored level that a view shows without downsampling; `None` for a derived one.
     pub(super) fn stored_level(&self, view: &LevelView) -> Option<&StoredLevel> {
-        self.source(view).filter(|_| view.is_stored())
+        view.is_stored().then(|| self.source(view))
     }
 }
 
@@ -61,7 +61,7 @@ impl StoredLevel {
     /// The chunk shape, if it is stored in chunks.
     pub(super) fn chunk(&self) -> Option<Xyz<u64>> {
         self.storage.chunk.as_ref()?;
-        Some(self.volumes.first()?.shape().chunk)
+        Some(self.shape.chunk)
     }
 
     /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel,

@@ -90,15 +90,17 @@ impl Catalog {
         description.notices = Some(dataset.notices.clone());
         let mut costs = Vec::new();
         for (channel, described) in dataset.listed().zip(&mut description.channels) {
-            let tallies: Vec<_> = channel.all_levels().map(tally).collect();
+            let tallies: Vec<_> = channel
+                .all_levels()
+                .map(|level| level.volumes[0].tally(MAX_COUNTED))
+                .collect();
             let views = dataset.served_views(channel);
             described.levels.clear();
             let mut level_costs = Vec::new();
             for view in &views {
                 let level = self.describe_level(dataset, channel, view);
-                described.levels.extend(level);
-                let tally = tallies.get(view.stored);
-                level_costs.push(level_cost(dataset, channel, view, tally));
+                described.levels.push(level);
+                level_costs.push(level_cost(dataset, channel, view, &tallies[view.stored]));
             }
             costs.push(level_costs);
         }
@@ -114,18 +116,18 @@ fn level_cost(
     dataset: &Dataset,
     channel: &Channel,
     view: &LevelView,
-    tally: Option<&Result<Tally, ReadError>>,
+    tally: &Result<Tally, ReadError>,
 ) -> LevelCost {
     let source = channel.source(view);
-    let known = tally.and_then(|tally| tally.as_ref().ok());
+    let known = tally.as_ref().ok();
     let mut tile = BTreeMap::new();
-    if let (Some(source), Some(known)) = (source, known) {
+    if let Some(known) = known {
         for plane in Plane::ALL {
             let cost = tile_cost(dataset, channel, source, known, view, plane);
             tile.extend(cost.map(|cost| (plane.name(), cost)));
         }
     }
-    let stored = source.filter(|_| view.is_stored());
+    let stored = channel.stored_level(view);
     let own = known.filter(|_| view.is_stored());
     let limit = dataset.limits.voxels_per_box;
     LevelCost {
@@ -136,18 +138,9 @@ fn level_cost(
         zarr: stored.map(|stored| {
             PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
         }),
-        damage: tally
-            .and_then(|tally| tally.as_ref().err())
-            .map(ToString::to_string),
+        damage: tally.as_ref().err().map(ToString::to_string),
         tile,
     }
-}
-
-fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
-    level
-        .volumes
-        .first()
-        .map_or(Ok(Tally::default()), |volume| volume.tally(MAX_COUNTED))
 }
 
 fn tile_cost(
@@ -174,8 +167,7 @@ fn tile_cost(
     )?;
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
-    let volume = stored.volumes.first()?;
-    let once = volume.cost(&wanted, tally)?;
+    let once = stored.volumes[0].cost(&wanted, tally)?;
     let cost = if stored.shares_chunks() {
         once
     } else {
@@ -183,7 +175,7 @@ fn tile_cost(
     };
     let lengths = wanted.map(|runs| runs.iter().map(|run| run.end - run.start).sum::<u64>());
     let voxels = lengths.volume().saturating_mul(components);
-    let bytes_wanted = voxels.saturating_mul(volume.shape().voxel.samples().voxel_bytes() as u64);
+    let bytes_wanted = voxels.saturating_mul(stored.shape.voxel.samples().voxel_bytes() as u64);
     Some(TileCost {
         bytes_wanted,
         cost,

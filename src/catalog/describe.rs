@@ -24,12 +24,9 @@ impl StoredLevel {
         let stored = wanted
             .zip(view.downsample, u64::saturating_mul)
             .zip(view.stored_size, u64::min);
-        let shown = match self.volumes.first() {
-            Some(volume) if self.storage.chunk.is_some() => stored
-                .zip(volume.shape().chunk, |n, chunk| {
-                    n.next_multiple_of(chunk.max(1))
-                }),
-            _ => stored,
+        let shown = match self.chunk() {
+            Some(chunk) => stored.zip(chunk, |n, chunk| n.next_multiple_of(chunk.max(1))),
+            None => stored,
         };
         shown.zip(self.source.view.repeat, u64::div_ceil).volume()
     }
@@ -211,7 +208,7 @@ impl Catalog {
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {
         let mut levels = Vec::new();
         for view in dataset.views(channel) {
-            levels.extend(self.describe_level(dataset, channel, &view));
+            levels.push(self.describe_level(dataset, channel, &view));
             if view.end_fits_one_tile(dataset.grid_offset(channel)) {
                 break;
             }
@@ -219,18 +216,18 @@ impl Catalog {
         levels
     }
 
-    /// Describes one level; `None` if there is no stored level to read it from.
+    /// Describes one level.
     pub(super) fn describe_level(
         &self,
         dataset: &Dataset,
         channel: &Channel,
         view: &LevelView,
-    ) -> Option<LevelDescription> {
-        let stored = channel.source(view)?;
+    ) -> LevelDescription {
+        let stored = channel.source(view);
         let offered = Plane::ALL.into_iter().filter(|plane| {
             view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile
         });
-        Some(LevelDescription {
+        LevelDescription {
             level: view.level.number(),
             size: view.size.into(),
             factor: view.factor.into(),
@@ -248,8 +245,8 @@ impl Catalog {
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
             planes: offered.map(|plane| plane.name().to_owned()).collect(),
             slab: Some(Plane::ALL.map(|plane| self.most_slices(view, plane))),
-            source: source::describe(stored, view)?,
-        })
+            source: source::describe(stored, view),
+        }
     }
 }
 

@@ -233,9 +233,7 @@ impl Channel {
 
     /// Whether it has an axis z, even of extent 1.
     pub(super) fn has_sections(&self) -> bool {
-        let finest = self.levels.first();
-        self.size().z > 1
-            || finest.is_some_and(|level| level.source.view.extends_along(AxisName::Z))
+        self.size().z > 1 || self.finest().source.view.extends_along(AxisName::Z)
     }
 }
 

@@ -66,7 +66,7 @@ impl Catalog {
         let encoding = PrecomputedEncoding::choose(channel)?;
         let limit = dataset.limits.voxels_per_box;
         let views = dataset.listed_views(channel);
-        let components = views.first().map_or(1, |view| channel.volumes(view).len());
+        let components = channel.finest().volumes.len();
         let mut listed = Vec::new();
         let mut scales = Vec::new();
         for view in views {

@@ -664,7 +664,7 @@ impl ResolvedTile {
     }
 
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
-        let volumes = layer.channel.volumes(&layer.view);
+        let volumes = &layer.channel.source(&layer.view).volumes;
         Source {
             volume: Arc::clone(&volumes[component.min(volumes.len() - 1)]),
             time: self.time,

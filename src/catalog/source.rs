@@ -11,25 +11,24 @@ use voltile_hdf5::volume::hdf5::KeyOf;
 use super::StoredLevel;
 use crate::layout::Paths;
 
-/// Describes `level` as the source of `view`; `None` if it has no volume.
-pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDescription> {
-    let shape = level.volumes.first()?.shape();
-    let times = if level.times_are_datasets() {
-        1
-    } else {
-        level.chunk_along(AxisName::T)
+/// Describes `level` as the source of `view`.
+pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> SourceDescription {
+    let shape = &level.shape;
+    let times = match level.source.paths {
+        Paths::Times(_) => 1,
+        _ => level.chunk_along(AxisName::T),
     };
     let factor = view.factor.zip(view.downsample, |factor, downsample| {
         (factor / downsample.max(1)).max(1)
     });
     let is_plain = shape.access == Access::Direct && level.storage.chunk.is_none();
     let chunk = if is_plain { Xyz::all(1) } else { shape.chunk };
-    Some(SourceDescription {
+    SourceDescription {
         id: level.boxes_id().to_string(),
         factor: factor.into(),
         chunk: chunk.into(),
         times,
-    })
+    }
 }
 
 impl StoredLevel {
@@ -51,9 +50,5 @@ impl StoredLevel {
         let place = self.source.view.axes.position(axis);
         let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));
         extent.copied().unwrap_or(1).max(1)
-    }
-
-    fn times_are_datasets(&self) -> bool {
-        matches!(self.source.paths, Paths::Times(_))
     }
 }

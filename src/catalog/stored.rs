@@ -25,7 +25,7 @@ pub struct StoredLevel {
     /// Identifies its voxels, in the current generation of its files.
     pub(super) fingerprint: Fingerprint,
     /// One volume, or one for each of red, green and blue; not empty.
-    pub(super) volumes: Vec<Arc<dyn Volume>>,
+    pub volumes: Vec<Arc<dyn Volume>>,
 }
 
 /// The datasets of a stored level, its number, and how its datasets are interpreted.
@@ -47,11 +47,6 @@ impl StoredLevel {
     /// The path of its first dataset.
     pub fn path(&self) -> &str {
         self.source.paths.first().unwrap_or_default()
-    }
-
-    /// One volume, or one for each of red, green and blue; not empty.
-    pub fn volumes(&self) -> &[Arc<dyn Volume>] {
-        &self.volumes
     }
 
     /// All files that its voxels are read from.

@@ -10,23 +10,13 @@
 use voltile_base::description::ChannelFacts;
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
-use voltile_base::paint::Window;
 use voltile_base::tile::Fingerprint;
 
-use super::channel::ChannelWindow;
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset};
 
 /// The number of hexadecimal digits.
 const DIGITS: usize = 12;
-
-#[derive(Hash)]
-enum WindowVersion {
-    Known(Window),
-    Measured,
-    OfBytes(Option<Window>),
-    Inverted,
-}
 
 impl Catalog {
     /// The version of one of its datasets. Determined once for each generation and its limits.
@@ -82,7 +72,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         transforms,
         times,
         is_series,
-        window,
+        window_source,
         pyramid_levels,
         fingerprint,
         // In the fingerprint.
@@ -97,6 +87,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         // Documents do not depend on these.
         file: _,
         place: _,
+        window: _,
         surveyed: _,
         unsampled: _,
         watch: _,
@@ -113,7 +104,6 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         voxel_size_from: _,
         labels_because: _,
     } = facts;
-    let window = window_version(window);
     let pyramid = pyramid_levels.iter().map(|level| level.fingerprint);
     let pyramid: Vec<_> = pyramid.collect();
     let transforms: Vec<_> = transforms
@@ -136,19 +126,10 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         colour,
         fingerprint,
         pyramid,
-        window,
+        window_source,
         space,
         times,
     ))
-}
-
-fn window_version(window: &ChannelWindow) -> WindowVersion {
-    match window {
-        ChannelWindow::Known(window) => WindowVersion::Known(*window),
-        ChannelWindow::Measured(_) => WindowVersion::Measured,
-        ChannelWindow::Inverted(_) => WindowVersion::Inverted,
-        ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
-    }
 }
 
 fn bits(numbers: Xyz<f64>) -> Xyz<u64> {

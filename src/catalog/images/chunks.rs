@@ -49,7 +49,7 @@ pub(super) fn level(
     shrink: Shrink,
 ) -> Option<ArrayLevel> {
     let affords = |chunk: &Xyz<u64>| affords(limit, channel, view, *chunk);
-    let source = channel.source(view)?;
+    let source = channel.source(view);
     let own = channel
         .stored_level(view)
         .filter(|level| level.chunk().as_ref().is_some_and(affords));

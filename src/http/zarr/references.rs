@@ -202,7 +202,7 @@ impl ReferenceWriter<'_> {
         let mut array: Option<Value> = None;
         let volumes = channels
             .iter()
-            .flat_map(|one| one.volumes().iter().map(|volume| (one.path(), volume)));
+            .flat_map(|one| one.volumes.iter().map(|volume| (one.path(), volume)));
         for (c, (path, volume)) in (0..).zip(volumes) {
             volume.references(path, &mut |part| {
                 let own = zarray(arrays, level, part.array);

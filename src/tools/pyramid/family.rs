@@ -115,7 +115,7 @@ impl Family {
     }
 
     pub fn volumes(&self) -> &[Arc<dyn Volume>] {
-        self.stored().volumes()
+        &self.stored().volumes
     }
 
     /// Empty samples of the stored level's voxel type.
