@@ -94,14 +94,16 @@ impl Catalog {
         let encoding = BoxEncoding::File(format);
         let cutout = &resolved.cutout;
         if encoding == TIFF && !imagej_has(cutout.voxel, cutout.is_rgb) {
-            return Err(NotFound::NotTiff {
-                channel: cutout.name.clone(),
-                dtype: cutout.voxel.name(),
-            });
+            return Err(NotFound::Other(format!(
+                "ImageJ has no images of {}, which the channel {} holds; ask for .npy",
+                cutout.voxel.name(),
+                cutout.name
+            )));
         }
         let plan = resolved.planned(encoding);
         if encoding == TIFF && plan.bytes() > MAX_TIFF {
-            return Err(NotFound::TiffTooLarge);
+            let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
+            return Err(NotFound::TooLarge(problem.to_owned()));
         }
         Ok(plan)
     }
@@ -140,11 +142,12 @@ impl Dataset {
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
-            return Err(NotFound::Box {
-                channel: channel.name.clone(),
-                level: level.number(),
-                size: view.size,
-            });
+            return Err(NotFound::Other(format!(
+                "the box reaches beyond level {} of the channel {}, which is {} voxels (x, y, z)",
+                level.number(),
+                channel.name,
+                view.size
+            )));
         }
         let stored = view.stored_region(&region);
         let limit = self.limits.voxels_per_box;
@@ -191,10 +194,11 @@ impl Dataset {
         let view = self.view(other, whole.cutout.view.level)?;
         let distance = self
             .distance_if_alike(whole, other, &view)
-            .map_err(|reason| NotFound::NotAlike {
-                first: first.name.clone(),
-                other: other.name.clone(),
-                reason,
+            .map_err(|reason| {
+                NotFound::Other(format!(
+                    "the channels {} and {} cannot be in one file: {reason}; ask for each alone",
+                    first.name, other.name
+                ))
             })?;
         // As in tiles, each position is rounded by itself.
         let position = self.grid_offset(first);
@@ -306,14 +310,18 @@ fn ensure_affordable(
     let volumes = &channel.source(view).volumes;
     let voxels = voxels.saturating_mul(volumes.len() as u64);
     if voxels > limit {
-        return Err(NotFound::BoxTooLarge { voxels, limit });
+        return Err(NotFound::TooLarge(format!(
+            "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
+        )));
     }
     let decoded = volumes
         .iter()
         .map(|volume| decoded_voxels(volume.shape()))
         .fold(0, u64::saturating_add);
     if decoded / MAX_WASTE > limit {
-        return Err(NotFound::BoxTooWasteful { voxels, decoded });
+        return Err(NotFound::TooLarge(format!(
+            "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
+        )));
     }
     Ok(())
 }

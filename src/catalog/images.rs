@@ -56,14 +56,14 @@ impl Catalog {
                 None => channels.values().find_map(|channel| channel.undecodable()),
             };
             return Err(match undecodable {
-                Some(reason) => NotFound::NotZarr {
-                    name: image.name().clone(),
-                    reason,
-                },
-                None => NotFound::NoChunks {
-                    token: token.token.clone(),
-                    limit: self.limits.voxels_per_box,
-                },
+                Some(reason) => NotFound::Other(format!(
+                    "{} is not served as OME-Zarr: {reason}",
+                    image.name()
+                )),
+                None => NotFound::Other(format!(
+                    "no chunk of the dataset {} would be smaller than render.max_voxels_per_box, which is {}; raise it",
+                    token.token, self.limits.voxels_per_box
+                )),
             });
         }
         Ok(image)
@@ -135,12 +135,10 @@ impl ZarrImage {
     pub fn label(&self, name: &Name) -> Result<Multiscale<'_>, NotFound> {
         let levels = self.label_levels().and_then(|labels| labels.get(name));
         let found = levels.zip(self.dataset.channels.get(name));
-        let (levels, channel) = found.ok_or_else(|| NotFound::Label {
-            name: name.clone(),
-            known: known(
-                "label images",
-                self.labels().collect::<Vec<_>>().into_iter(),
-            ),
+        let (levels, channel) = found.ok_or_else(|| {
+            let labels: Vec<&Name> = self.labels().collect();
+            let known = known("label images", labels.into_iter());
+            NotFound::Other(format!("the image has no labels {name}; {known}"))
         })?;
         let axes = self.multiscale().axes();
         Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))

@@ -24,8 +24,10 @@ impl Catalog {
         };
         let plane = request.address.plane;
         let Some((view, (columns, rows))) = fitting(dataset, channel, &request.address) else {
-            let channel = channel.name.clone();
-            return Err(NotFound::NoOverview { channel, plane });
+            return Err(NotFound::Other(format!(
+                "the channel {} has no overview in the plane {plane}: its slices are too long and thin",
+                channel.name
+            )));
         };
         let full = LevelView {
             factor: Xyz::all(1),

@@ -13,6 +13,7 @@ mod format;
 use std::sync::Arc;
 
 use voltile_base::geometry::{Level, LevelView, Xyz, at_level};
+use voltile_base::name::Name;
 use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
 use voltile_base::units;
 use voltile_render::plan::{AcceptedCodings, Coding};
@@ -120,10 +121,7 @@ impl Catalog {
         channel: &Channel,
     ) -> Result<&'a Precomputed, NotFound> {
         self.precomputed(dataset, channel)
-            .map_err(|reason| NotFound::NotPrecomputed {
-                channel: channel.name.clone(),
-                reason,
-            })
+            .map_err(|reason| NotFound::not_precomputed(&channel.name, &reason))
     }
 
     /// Plans a request for a chunk, and chooses among the codings that the client accepts.
@@ -138,13 +136,14 @@ impl Catalog {
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
         let (encoding, scale) = self.known_scale(dataset, channel, level)?;
-        let region = scale
-            .region(request.bounds)
-            .ok_or_else(|| NotFound::OffGrid {
-                channel: channel.name.clone(),
-                level: level.number(),
-                grid: scale.grid(),
-            })?;
+        let region = scale.region(request.bounds).ok_or_else(|| {
+            NotFound::OffGrid(format!(
+                "this is not a chunk of level {} of the channel {}: {}",
+                level.number(),
+                channel.name,
+                scale.grid()
+            ))
+        })?;
         let is_first_shape = scale.chunk_sizes.first() == Some(&region.size);
         let coding = match scale.stored.filter(|_| is_first_shape) {
             Some(Coding::Zlib) if accepted.zlib => Coding::Zlib,
@@ -170,11 +169,21 @@ impl Catalog {
         }
         let numbers = scales.iter().map(|scale| scale.level.number().to_string());
         let all: Vec<String> = numbers.collect();
-        Err(NotFound::NotAScale {
-            channel: channel.name.clone(),
-            level: level.number(),
-            known: all.join(", "),
-        })
+        Err(NotFound::Other(format!(
+            "level {} of the channel {} is not served in Neuroglancer's format; the levels in its info file are {}",
+            level.number(),
+            channel.name,
+            all.join(", ")
+        )))
+    }
+}
+
+impl NotFound {
+    /// Says why a channel is not served in the precomputed format.
+    pub fn not_precomputed(channel: &Name, reason: &str) -> Self {
+        Self::Other(format!(
+            "the channel {channel} is not served in Neuroglancer's format: {reason}"
+        ))
     }
 }
 

@@ -25,146 +25,47 @@ pub(super) const RULES: u32 = 6;
 /// Why a well-formed request cannot be served: 404, or 413 if it asks for too much, or 503 for a
 /// dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NotFound {
+    /// No dataset has this name.
     #[error("there is no dataset {token}; {known}")]
-    Token { token: Name, known: String },
+    Token {
+        /// The name.
+        token: Name,
+        /// The names of some datasets that exist, in words.
+        known: String,
+    },
+    /// The dataset is served, but cannot be opened for now.
     #[error(
         "the dataset {token} cannot be opened, because its store does not answer; it is tried again until it does"
     )]
-    Unreachable { token: Name },
+    Unreachable {
+        /// The name of the dataset.
+        token: Name,
+    },
+    /// The dataset is served, but its turn to be opened has not come yet.
     #[error("the dataset {token} has not been opened yet; request it again later")]
-    Waiting { token: Name },
-    #[error(
-        "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
-    )]
-    Version {
+    Waiting {
+        /// The name of the dataset.
         token: Name,
-        version: Name,
-        current: Name,
     },
-    #[error(
-        "the dataset {token} is being written and has no versions, such as {version}, until that ends; leave out the version"
-    )]
-    Live { token: Name, version: Name },
-    #[error("the dataset {token} has no channel {channel}; {known}")]
-    Channel {
-        token: Name,
-        channel: Name,
-        known: String,
-    },
-    #[error("the channel {channel} has {times} time points, numbered from 0; there is no {time}")]
-    Time {
-        channel: Name,
-        time: u64,
-        times: u64,
-    },
-    #[error("the channel {channel} has the levels 0 to {last}; there is no {level}")]
-    Level { channel: Name, level: u8, last: u8 },
-    #[error(
-        "level {level} of the channel {channel} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile"
-    )]
-    TooCostly {
-        channel: Name,
-        level: u8,
-        plane: Plane,
-        voxels: u64,
-        limit: u64,
-    },
-    #[error(
-        "a slab of {slices} slices of level {level} of the channel {channel} would read {voxels} voxels for one {plane} tile, more than the limit of {limit}; at most {most} slices do: request fewer, or a coarser level, or raise render.max_voxels_per_tile"
-    )]
-    TooManySlices {
-        channel: Name,
-        level: u8,
-        plane: Plane,
-        slices: u64,
-        voxels: u64,
-        limit: u64,
-        most: u64,
-    },
-    #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
-    NotComposable { channel: Name, kind: &'static str },
-    #[error(
-        "the channel {channel} holds {kind}, which have no range, gamma and colour map; ask for its tiles as they are"
-    )]
-    NotAdjustable { channel: Name, kind: &'static str },
+    /// The tile shows no part of any channel.
     #[error("the tile lies outside of the dataset {token}")]
-    Outside { token: Name },
-    #[error(
-        "the box reaches beyond level {level} of the channel {channel}, which is {size} voxels (x, y, z)"
-    )]
-    Box {
-        channel: Name,
-        level: u8,
-        size: Xyz<u64>,
+    Outside {
+        /// The name of the dataset.
+        token: Name,
     },
-    #[error(
-        "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
-    )]
-    BoxTooLarge { voxels: u64, limit: u64 },
-    #[error(
-        "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
-    )]
-    BoxTooWasteful { voxels: u64, decoded: u64 },
-    #[error("a TIFF file has at most 4 GiB; request a smaller box, or .npy")]
-    TiffTooLarge,
-    #[error("the channel {channel} is not served in Neuroglancer's format: {reason}")]
-    NotPrecomputed { channel: Name, reason: String },
-    #[error("ImageJ has no images of {dtype}, which the channel {channel} holds; ask for .npy")]
-    NotTiff { channel: Name, dtype: &'static str },
-    #[error("the channels {first} and {other} cannot be in one file: {reason}; ask for each alone")]
-    NotAlike {
-        first: Name,
-        other: Name,
-        reason: String,
-    },
-    #[error(
-        "level {level} of the channel {channel} is not served in Neuroglancer's format; the levels in its info file are {known}"
-    )]
-    NotAScale {
-        channel: Name,
-        level: u8,
-        known: String,
-    },
-    #[error("this is not a chunk of level {level} of the channel {channel}: {grid}")]
-    OffGrid {
-        channel: Name,
-        level: u8,
-        grid: String,
-    },
-    #[error("the image has the arrays {known}; there is no {level}")]
-    Array { level: u8, known: String },
-    #[error("the image has no labels {name}; {known}")]
-    Label { name: Name, known: String },
-    #[error("the image has no labels")]
-    NoLabels,
-    #[error("there is no such chunk: level {level} is {grid} chunks along the axes {axes}")]
-    Chunk {
-        level: u8,
-        axes: String,
-        grid: String,
-    },
-    #[error("the chunk was never written: all of its voxels have the fill value")]
-    Unwritten,
-    #[error("{problem}")]
-    NoReferences { problem: String },
-    #[error("this group or array has no {document}")]
-    Document { document: &'static str },
-    #[error(
-        "no chunk of the dataset {token} would be smaller than render.max_voxels_per_box, which is {limit}; raise it"
-    )]
-    NoChunks { token: Name, limit: u64 },
-    #[error("{name} is not served as OME-Zarr: {reason}")]
-    NotZarr { name: Name, reason: String },
-    #[error(
-        "the channel {channel} has no table of names; the setting `names` of a channel of labels gives it one"
-    )]
-    NoNames { channel: Name },
-    #[error(
-        "the channel {channel} has no overview in the plane {plane}: its slices are too long and thin"
-    )]
-    NoOverview { channel: Name, plane: Plane },
+    /// The level is not stored, and a tile of it would be derived from too many voxels.
+    #[error("{0}")]
+    TooCostly(String),
+    /// The box is larger than boxes may be.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The box is no chunk of the level: such an address is wrong in every generation of the file.
+    #[error("{0}")]
+    OffGrid(String),
+    /// Anything else that does not exist; the text says what exists instead, if that helps.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// A request for a tile with its names resolved.
@@ -286,15 +187,13 @@ impl Catalog {
                 },
             })?;
         match version {
-            Some(version) if dataset.live => Err(NotFound::Live {
-                token: token.clone(),
-                version: version.clone(),
-            }),
-            Some(version) if version != self.version(dataset) => Err(NotFound::Version {
-                token: token.clone(),
-                version: version.clone(),
-                current: self.version(dataset).clone(),
-            }),
+            Some(version) if dataset.live => Err(NotFound::Other(format!(
+                "the dataset {token} is being written and has no versions, such as {version}, until that ends; leave out the version"
+            ))),
+            Some(version) if version != self.version(dataset) => Err(NotFound::Other(format!(
+                "the dataset {token} has the version {} now; {version} is outdated, or never was one. Its addresses are in /datasets.json",
+                self.version(dataset)
+            ))),
             _ => Ok(dataset),
         }
     }
@@ -310,10 +209,10 @@ impl Catalog {
         let address = &request.address;
         let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
-            return Err(NotFound::NotComposable {
-                channel: name.clone(),
-                kind: channel.kind.name(),
-            });
+            return Err(NotFound::Other(format!(
+                "the channel {name} holds {}, which cannot be composited; ask for it alone",
+                channel.kind.name()
+            )));
         }
         let view = self.view(dataset, channel, address)?;
         let there = channel.is_there(&view, dataset.style.scaling, time);
@@ -343,15 +242,14 @@ impl Catalog {
     ) -> Result<LevelView, NotFound> {
         let limit = self.limits.voxels_per_tile;
         let view = dataset.view(channel, address.level)?;
-        let voxels = view.voxels_per_tile(address.plane);
+        let plane = address.plane;
+        let voxels = view.voxels_per_tile(plane);
         if !view.is_stored() && voxels > limit {
-            return Err(NotFound::TooCostly {
-                channel: channel.name.clone(),
-                level: address.level.number(),
-                plane: address.plane,
-                voxels,
-                limit,
-            });
+            return Err(NotFound::TooCostly(format!(
+                "level {} of the channel {} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile",
+                address.level.number(),
+                channel.name
+            )));
         }
         Ok(view)
     }
@@ -370,15 +268,12 @@ impl Catalog {
         if voxels <= limit {
             return Ok(());
         }
-        Err(NotFound::TooManySlices {
-            channel: layer.channel.name.clone(),
-            level: view.level.number(),
-            plane,
-            slices,
-            voxels,
-            limit,
-            most: self.most_slices(view, plane),
-        })
+        Err(NotFound::Other(format!(
+            "a slab of {slices} slices of level {} of the channel {} would read {voxels} voxels for one {plane} tile, more than the limit of {limit}; at most {} slices do: request fewer, or a coarser level, or raise render.max_voxels_per_tile",
+            view.level.number(),
+            layer.channel.name,
+            self.most_slices(view, plane)
+        )))
     }
 
     /// The most slices that a slab of a level may have.
@@ -464,17 +359,18 @@ impl Dataset {
 
     /// The channel that a request names, which must have the time point.
     pub(super) fn channel_at(&self, name: &Name, time: u64) -> Result<&Arc<Channel>, NotFound> {
-        let channel = self.channels.get(name).ok_or_else(|| NotFound::Channel {
-            token: self.token.clone(),
-            channel: name.clone(),
-            known: known("channels", self.channels.keys()),
-        })?;
+        let Some(channel) = self.channels.get(name) else {
+            let known = known("channels", self.channels.keys());
+            return Err(NotFound::Other(format!(
+                "the dataset {} has no channel {name}; {known}",
+                self.token
+            )));
+        };
         if time >= channel.times {
-            return Err(NotFound::Time {
-                channel: name.clone(),
-                time,
-                times: channel.times,
-            });
+            return Err(NotFound::Other(format!(
+                "the channel {name} has {} time points, numbered from 0; there is no {time}",
+                channel.times
+            )));
         }
         Ok(channel)
     }
@@ -482,20 +378,23 @@ impl Dataset {
     /// The table with the names of a channel's labels.
     pub fn names(&self, channel: &Name) -> Result<&Arc<Names>, NotFound> {
         let names = self.channel_at(channel, 0)?.names.as_ref();
-        names.ok_or_else(|| NotFound::NoNames {
-            channel: channel.clone(),
+        names.ok_or_else(|| {
+            NotFound::Other(format!(
+                "the channel {channel} has no table of names; the setting `names` of a channel of labels gives it one"
+            ))
         })
     }
 
     /// How a level of a channel is derived.
     pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
-        channel
-            .view(level, self.style.scaling)
-            .ok_or_else(|| NotFound::Level {
-                channel: channel.name.clone(),
-                level: level.number(),
-                last: self.last_level(channel).number(),
-            })
+        channel.view(level, self.style.scaling).ok_or_else(|| {
+            let last = self.last_level(channel).number();
+            NotFound::Other(format!(
+                "the channel {} has the levels 0 to {last}; there is no {}",
+                channel.name,
+                level.number()
+            ))
+        })
     }
 
     /// How xz and yz tiles of a channel treat anisotropic voxels.

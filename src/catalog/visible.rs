@@ -108,7 +108,7 @@ impl Catalog {
             }
             let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
             let part = self.resolve_part(request, coarser.address, coarser.slab);
-            if let Err(NotFound::TooCostly { .. }) = part {
+            if let Err(NotFound::TooCostly(_)) = part {
                 break;
             }
             shown = coarser;
@@ -143,10 +143,11 @@ impl Catalog {
 fn ensure_image(channel: &Channel) -> Result<(), NotFound> {
     match channel.kind {
         Kind::Image => Ok(()),
-        kind => Err(NotFound::NotAdjustable {
-            channel: channel.name.clone(),
-            kind: kind.name(),
-        }),
+        kind => Err(NotFound::Other(format!(
+            "the channel {} holds {}, which have no range, gamma and colour map; ask for its tiles as they are",
+            channel.name,
+            kind.name()
+        ))),
     }
 }
 

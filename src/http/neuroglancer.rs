@@ -80,7 +80,7 @@ async fn properties(
         return Err(labels::too_large());
     }
     if let Some(reason) = table.left_out() {
-        return Err(NotFound::NotPrecomputed { channel, reason }.into());
+        return Err(NotFound::not_precomputed(&channel, &reason).into());
     }
     let name = (
         "segment_properties",

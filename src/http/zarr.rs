@@ -122,7 +122,8 @@ async fn chunk(
     let (chunk, held) = service.fetch_box(plan, context.demand(), trace).await?;
     let policy = plan.cache_policy();
     if chunk.is_empty() {
-        return Err(NotFound::Unwritten.into());
+        let problem = "the chunk was never written: all of its voxels have the fill value";
+        return Err(NotFound::Other(problem.to_owned()).into());
     }
     if is_any(request) && policy != CachePolicy::No {
         return Ok(not_modified(context, &etag, policy, &lifetime));

@@ -79,11 +79,7 @@ impl TileError {
                 | ReadError::Unresponsive(_)
                 | ReadError::Abandoned(_),
             )) => ErrorKind::Busy,
-            TileError::NotFound(
-                NotFound::BoxTooLarge { .. }
-                | NotFound::BoxTooWasteful { .. }
-                | NotFound::TiffTooLarge,
-            )
+            TileError::NotFound(NotFound::TooLarge(_))
             | TileError::TooLarge(_)
             | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,

@@ -28,7 +28,7 @@ impl TileService {
         match &planned {
             Ok(planned) => self.ensure_unchanged(&planned.origin).await?,
             // Such an address is wrong whatever the file is by now.
-            Err(NotFound::OffGrid { .. }) => {}
+            Err(NotFound::OffGrid(_)) => {}
             Err(_) => self.ensure_all_unchanged(catalog, token).await?,
         }
         let planned = planned?;

@@ -138,10 +138,11 @@ impl<'a> Multiscale<'a> {
                 .levels
                 .iter()
                 .map(|array| array.level.number().to_string());
-            NotFound::Array {
-                level: level.number(),
-                known: numbers.collect::<Vec<_>>().join(", "),
-            }
+            NotFound::Other(format!(
+                "the image has the arrays {}; there is no {}",
+                numbers.collect::<Vec<_>>().join(", "),
+                level.number()
+            ))
         })
     }
 
@@ -214,11 +215,12 @@ impl<'a> Multiscale<'a> {
             .filter(|_| is_within);
         let Some(channel) = channel else {
             let grid: Vec<String> = grid.iter().map(u64::to_string).collect();
-            return Err(NotFound::Chunk {
-                level: level.level.number(),
-                axes: letters.into_iter().collect(),
-                grid: grid.join(" × "),
-            });
+            return Err(NotFound::Other(format!(
+                "there is no such chunk: level {} is {} chunks along the axes {}",
+                level.level.number(),
+                grid.join(" × "),
+                String::from_iter(letters)
+            )));
         };
         let index = Xyz::new('x', 'y', 'z').map(index_along);
         let start = index.zip(level.chunk, u64::saturating_mul);

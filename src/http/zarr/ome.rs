@@ -35,7 +35,7 @@ pub(super) fn image(image: &ZarrImage) -> Value {
 pub(super) fn labels(image: &ZarrImage) -> Result<Value, NotFound> {
     let names: Vec<&str> = image.labels().map(Name::as_str).collect();
     if names.is_empty() {
-        Err(NotFound::NoLabels)
+        Err(NotFound::Other("the image has no labels".to_owned()))
     } else {
         Ok(json!({"labels": names}))
     }

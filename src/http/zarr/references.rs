@@ -76,10 +76,7 @@ fn unwritten(error: NoReferences) -> TileError {
         NoReferences::Read(error) => error.into(),
         // The limit is the only reason why writing fails.
         NoReferences::Write(_) => too_large(),
-        NoReferences::Unmapped { .. } => {
-            let problem = error.to_string();
-            NotFound::NoReferences { problem }.into()
-        }
+        NoReferences::Unmapped { .. } => NotFound::Other(error.to_string()).into(),
     }
 }
 

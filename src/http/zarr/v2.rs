@@ -32,15 +32,17 @@ pub(super) fn document(
         (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Group) => {
             attributes(image, node).map(|_| group())
         }
-        (_, document) => Err(NotFound::Document {
-            document: match document {
+        (_, document) => {
+            let name = match document {
                 ZarrDocument::Group => ".zgroup",
                 ZarrDocument::Attributes => ".zattrs",
                 ZarrDocument::Array => ".zarray",
                 ZarrDocument::Consolidated => ".zmetadata",
                 ZarrDocument::Metadata => "zarr.json",
-            },
-        }),
+            };
+            let problem = format!("this group or array has no {name}");
+            Err(NotFound::Other(problem))
+        }
     }
 }
 
