@@ -45,6 +45,7 @@ use actix_web::http::Method;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures_util::FutureExt;
+use futures_util::future::{LocalBoxFuture, ready};
 use voltile_base::metrics::Form;
 use voltile_base::request::{
     NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment,
@@ -53,7 +54,7 @@ use voltile_base::request::{
 use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;
-use problem::WaitingDataset;
+use problem::{Answer, WaitingDataset};
 use record::RequestRecord;
 pub use site::LiveSite;
 use site::Site;
@@ -121,23 +122,25 @@ async fn below_base(
 /// unless another request waits for it.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
-/// the heap: up to 1 KiB, the allocator takes the future of a request from memory that its thread
-/// has freed; for more, it takes a lock that all threads share.
-fn in_time(
-    context: &Context<'_>,
+/// the heap, so that the futures around it are small, whatever is requested.
+fn in_time<'r>(
+    context: &'r Context<'_>,
     form: Form,
-    answer: impl Future<Output = HttpResponse>,
-) -> impl Future<Output = HttpResponse> {
+    answer: impl Future<Output = Answer> + 'r,
+) -> LocalBoxFuture<'r, HttpResponse> {
     let site = context.site;
     context.record.set_form(form);
     let answered = tokio::time::timeout(site.deadline, answer).map(|answered| {
-        answered.unwrap_or_else(|_| {
+        let Ok(answer) = answered else {
             site.service.metrics().overdue.inc();
-            problem::busy(&format!(
+            return problem::busy(&format!(
                 "it was not made within {} (render.deadline); request it again later",
                 humantime::format_duration(site.deadline)
-            ))
-        })
+            ));
+        };
+        // Idle threads may use the pause after the response.
+        site.service.use_pause();
+        answer.unwrap_or_else(|error| *error.0)
     });
     Box::pin(answered)
 }
@@ -148,52 +151,48 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
         context.record.set_form(Form::Page);
         return answer;
     }
-    if page::is_simple(context) {
-        return in_time(context, Form::Page, page::simple(context)).await;
-    }
     // The raw path: a router would decode percent-escapes before the path is split.
-    match context.path {
-        "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)).await,
-        "/events" => {
-            context.record.set_form(Form::Description);
-            events::answer(context)
-        }
-        "/metrics" => {
-            context.record.set_form(Form::Health);
-            metrics(context)
-        }
-        "/openapi.json" => in_time(context, Form::Description, openapi::document(context)).await,
-        "/projects.json" => in_time(context, Form::Viewer, viewers::projects(context)).await,
+    let answer = match context.path {
+        // `/` only if the page is not built in.
+        "/" | "/simple" => in_time(context, Form::Page, page::simple(context)),
+        "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)),
+        "/events" => in_time(context, Form::Description, ready(events::answer(context))),
+        "/metrics" => in_time(context, Form::Health, ready(Ok(metrics(context)))),
+        "/openapi.json" => in_time(context, Form::Description, openapi::document(context)),
+        "/projects.json" => in_time(context, Form::Viewer, viewers::projects(context)),
         path => match first_segment(path) {
-            (VOXELS, rest) => in_time(context, Form::Box, voxels::answer(context, rest)).await,
+            (VOXELS, rest) => in_time(context, Form::Box, voxels::answer(context, rest)),
             (VIEW, rest) if context.site.description.adjust => {
-                in_time(context, Form::View, tiles::answer_view(context, rest)).await
+                in_time(context, Form::View, tiles::answer_view(context, rest))
             }
-            (NEUROGLANCER, rest) => {
-                let answer = neuroglancer::answer(context, rest);
-                in_time(context, Form::Precomputed, answer).await
-            }
-            (REFERENCES, rest) => {
-                let answer = references::answer(context, rest);
-                in_time(context, Form::Description, answer).await
-            }
-            (ZARR, rest) => in_time(context, Form::Zarr, zarr::answer(context, rest)).await,
+            (NEUROGLANCER, rest) => in_time(
+                context,
+                Form::Precomputed,
+                neuroglancer::answer(context, rest),
+            ),
+            (REFERENCES, rest) => in_time(
+                context,
+                Form::Description,
+                references::answer(context, rest),
+            ),
+            (ZARR, rest) => in_time(context, Form::Zarr, zarr::answer(context, rest)),
             ("datasets", rest) => {
-                in_time(context, Form::Description, below_datasets(context, rest)).await
+                in_time(context, Form::Description, below_datasets(context, rest))
             }
-            _ => below_mounts(context).await,
+            _ => return below_mounts(context).await,
         },
-    }
+    };
+    answer.await
 }
 
 /// Answers paths below `/datasets/`.
-async fn below_datasets(context: &Context<'_>, path: &str) -> HttpResponse {
+async fn below_datasets(context: &Context<'_>, path: &str) -> Answer {
     let segments: Vec<&str> = path.split('/').collect();
     match (segments.as_slice(), path.strip_suffix(".json")) {
         ([token, "about.json"], _) => descriptions::about(context, token).await,
         ([token, channel, "labels.json"], _) => labels::page(context, token, channel).await,
         ([_], Some(token)) => descriptions::one(context, token).await,
-        _ => problem::not_found(&context.site.nothing_here()),
+        _ => Ok(problem::not_found(&context.site.nothing_here())),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use futures_util::FutureExt;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
 use super::document::Document;
-use super::problem;
+use super::problem::{self, Answer};
 use crate::service::TileError;
 
 /// The response with a document that may be too long to be kept: then each request has a copy of
@@ -17,7 +16,7 @@ pub(super) fn respond(
     context: &Context<'_>,
     mut document: Document,
     too_large: fn() -> TileError,
-) -> Result<HttpResponse, TileError> {
+) -> Answer {
     let length = document.length();
     let boxes = context.site.service.boxes();
     let holding = boxes.hold(context.demand().client, length as u64);

@@ -8,19 +8,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use actix_web::HttpRequest;
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
+use super::client;
 use super::record::RequestRecord;
 use super::site::Site;
-use super::{client, problem};
 use crate::catalog::Catalog;
 use crate::catalog::access::{AccessRules, Grants};
-use crate::service::{Demand, TileError};
+use crate::service::Demand;
 
 /// The path segment before a secret.
 pub(super) const SECRET: &str = "/k/";
@@ -71,12 +71,6 @@ impl<'r> Context<'r> {
             path: place.path,
             secret: place.secret,
         })
-    }
-
-    /// The response, or the one that describes the error. Idle threads may use the pause after it.
-    pub fn response(&self, found: Result<HttpResponse, TileError>) -> HttpResponse {
-        self.site.service.use_pause();
-        found.unwrap_or_else(|error| problem::response(&error))
     }
 
     /// Whether no dataset is hidden from the request, whatever its name.

@@ -7,21 +7,21 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use voltile_base::description::SiteDescription;
 use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 use voltile_hdf5::store::Location;
 
+use super::caching::REVALIDATED;
 use super::context::{Context, given};
 use super::documents::{self, Document};
-use super::problem;
+use super::problem::{self, Answer, ErrorResponse};
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
 /// `/datasets.json`, of all datasets or of some: a dataset that does not exist, or that the request
 /// may not see, is left out.
-pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
+pub(super) async fn all(context: &Context<'_>) -> Answer {
     let site = Arc::clone(context.site);
     let catalog = Arc::clone(&context.catalog);
     let tokens = tokens(context);
@@ -49,11 +49,11 @@ pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
             ..site.description.clone()
         })
     })
-    .await;
-    match waiting {
+    .await?;
+    Ok(match waiting {
         Some(token) => problem::waiting(response, token),
         None => response,
-    }
+    })
 }
 
 /// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
@@ -67,28 +67,22 @@ fn tokens(context: &Context<'_>) -> Option<BTreeSet<Name>> {
     )
 }
 
-/// The dataset that a segment of a path names, perhaps with a version; otherwise the response that
-/// says there is none.
+/// The dataset that a segment of a path names, perhaps with a version.
 pub(super) fn named<'c>(
     context: &'c Context<'_>,
     segment: &str,
-) -> Result<&'c Arc<Dataset>, Box<HttpResponse>> {
-    let wanted =
-        VersionedToken::new(segment).map_err(|_| Box::new(problem::no_dataset(segment)))?;
-    context.catalog.known(&wanted).map_err(|error| {
-        Box::new(match error {
-            NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
-            other => problem::response(&other.into()),
-        })
+) -> Result<&'c Arc<Dataset>, ErrorResponse> {
+    let wanted = VersionedToken::new(segment).map_err(|_| problem::no_dataset(segment))?;
+    let found = context.catalog.known(&wanted);
+    found.map_err(|error| match error {
+        NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
+        other => other.into(),
     })
 }
 
 /// `/datasets/TOKEN/about.json`: the output of `voltile inspect --json`. Reads chunk indexes.
-pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
-    let dataset = match named(context, token) {
-        Ok(dataset) => dataset,
-        Err(problem) => return *problem,
-    };
+pub(super) async fn about(context: &Context<'_>, token: &str) -> Answer {
+    let dataset = named(context, token)?;
     let name = ("about.json", dataset.token.clone());
     let catalog = Arc::clone(&context.catalog);
     let read = Arc::clone(dataset);
@@ -112,15 +106,12 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
             .map_err(|error| TileError::Document(error.to_string()))?;
         Document::json(&about)
     });
-    documents::respond(context, found.await)
+    Ok(found.await?.response(context.request, REVALIDATED, None))
 }
 
 /// `/datasets/TOKEN.json`
-pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
-    let dataset = match named(context, token) {
-        Ok(dataset) => dataset,
-        Err(problem) => return *problem,
-    };
+pub(super) async fn one(context: &Context<'_>, token: &str) -> Answer {
+    let dataset = named(context, token)?;
     let service = &context.site.service;
     let mut problems = service.sample_all(dataset, context.demand()).await;
     // Labels are not sampled, so that there is no other problem.

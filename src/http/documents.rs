@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use actix_web::HttpResponse;
 use tokio::sync::Semaphore;
 use voltile_base::flow::cache::{Flight, Lookup};
 use voltile_base::tile::TileKey;
@@ -23,7 +22,7 @@ use voltile_base::tile::TileKey;
 use super::caching::REVALIDATED;
 use super::context::Context;
 pub(super) use super::document::{BASE, Document};
-use super::problem;
+use super::problem::Answer;
 use crate::catalog::Dataset;
 use crate::service::{TileError, TileService};
 
@@ -133,14 +132,7 @@ pub(super) async fn answer(
     name: &impl Hash,
     measured: usize,
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
-) -> HttpResponse {
-    respond(context, find(context, name, measured, None, build).await)
-}
-
-/// The same response with a document that was found.
-pub(super) fn respond(context: &Context<'_>, found: Result<Document, TileError>) -> HttpResponse {
-    match found {
-        Ok(document) => document.response(context.request, REVALIDATED, None),
-        Err(error) => problem::response(&error),
-    }
+) -> Answer {
+    let document = find(context, name, measured, None, build).await?;
+    Ok(document.response(context.request, REVALIDATED, None))
 }

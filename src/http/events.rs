@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::context::Context;
 use super::listeners::{ListenerSeat, MAX_LISTENERS};
-use super::problem;
+use super::problem::{self, Answer};
 use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
 use crate::service::{Changes, TileService};
@@ -100,7 +100,7 @@ fn event(name: &str, data: &Value) -> String {
 }
 
 /// `/events`
-pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
+pub(super) fn answer(context: &Context<'_>) -> Answer {
     let mut response = HttpResponse::Ok();
     response
         .content_type("text/event-stream")
@@ -108,12 +108,12 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
     if context.request.method() == Method::HEAD {
         // A body that never ends would keep the connection from all further requests, although none
         // of it is sent.
-        return response.finish();
+        return Ok(response.finish());
     }
     let Some(seat) = context.site.listeners.enter(context.demand().client) else {
-        return problem::busy(&format!(
+        return Ok(problem::busy(&format!(
             "there are {MAX_LISTENERS} listeners at this address, the maximum"
-        ));
+        )));
     };
     let description = &context.site.description;
     let hello = json!({ "version": description.version, "started": description.started });
@@ -148,5 +148,5 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
             .head_mut()
             .set_connection_type(ConnectionType::Close);
     }
-    response
+    Ok(response)
 }

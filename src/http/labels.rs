@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use actix_web::HttpResponse;
 use serde_json::{Map, Value, json};
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::name::Name;
 use voltile_base::request::Malformed;
 use voltile_hdf5::volume::ReadError;
 
+use super::caching::REVALIDATED;
 use super::context::{Context, given};
 use super::descriptions;
-use super::document::{MAX_KEPT_LENGTH, MAX_LENGTH, written};
-use super::documents::{self, Document};
-use crate::catalog::{Column, Dataset, Labels};
+use super::document::{Document, MAX_KEPT_LENGTH, MAX_LENGTH, written};
+use super::problem::Answer;
+use crate::catalog::{Column, Labels};
 use crate::service::{TileError, Urgency};
 
 /// The number of labels of a page, unless the request says how many.
@@ -26,18 +26,8 @@ const MAX_COUNT: u64 = 1000;
 const MAX_TAGS: usize = 1024;
 
 /// The response with a page of the labels of a channel.
-pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> HttpResponse {
-    match descriptions::named(context, token) {
-        Ok(dataset) => documents::respond(context, found(context, dataset, channel).await),
-        Err(problem) => *problem,
-    }
-}
-
-async fn found(
-    context: &Context<'_>,
-    dataset: &Dataset,
-    channel: &str,
-) -> Result<Document, TileError> {
+pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> Answer {
+    let dataset = descriptions::named(context, token)?;
     let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
     let query = context.request.query_string();
     let ids = numbers(query, "id")?;
@@ -71,9 +61,9 @@ async fn found(
     let page = page.await?;
     if page.length() > MAX_LENGTH {
         let problem = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
-        return Err(TileError::TooLarge(problem.to_owned()));
+        return Err(TileError::TooLarge(problem.to_owned()).into());
     }
-    Ok(page)
+    Ok(page.response(context.request, REVALIDATED, None))
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {

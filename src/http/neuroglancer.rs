@@ -16,27 +16,22 @@ use super::caching::{REVALIDATED, confirmed, described, lifetime};
 use super::context::Context;
 use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
-use super::{boxes, codings, cors, labels, problem};
+use super::problem::{self, Answer};
+use super::{boxes, codings, cors, labels};
 use crate::catalog::NotFound;
-use crate::service::TileError;
 pub(super) use info::VolumeInfo;
 
 /// The response to a path, given without `/neuroglancer/`.
-pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let answered = match PrecomputedFile::parse(path) {
-        None => return problem::not_found(&context.site.nothing_here()),
-        Some(Err(malformed)) => Err(malformed.into()),
-        Some(Ok(PrecomputedFile::Info(volume))) => description(context, &volume).await,
-        Some(Ok(PrecomputedFile::SegmentProperties(volume))) => properties(context, &volume).await,
-        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
-    };
-    context.response(answered)
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
+    match PrecomputedFile::parse(path).transpose()? {
+        None => Ok(problem::not_found(&context.site.nothing_here())),
+        Some(PrecomputedFile::Info(volume)) => description(context, &volume).await,
+        Some(PrecomputedFile::SegmentProperties(volume)) => properties(context, &volume).await,
+        Some(PrecomputedFile::Chunk(wanted)) => chunk(context, &wanted).await,
+    }
 }
 
-async fn description(
-    context: &Context<'_>,
-    volume: &PrecomputedVolume,
-) -> Result<HttpResponse, TileError> {
+async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer {
     let service = &context.site.service;
     let precomputed = service.precomputed(&context.catalog, volume).await?;
     let dataset = context.catalog.known(&volume.token)?;
@@ -68,16 +63,13 @@ async fn description(
 }
 
 /// The names and properties of the labels of a channel, which are the same at all time points.
-async fn properties(
-    context: &Context<'_>,
-    volume: &PrecomputedVolume,
-) -> Result<HttpResponse, TileError> {
+async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer {
     let dataset = context.catalog.known(&volume.token)?;
     let names = dataset.names(&volume.channel)?;
     let table = context.site.service.names(dataset, names).await?;
     let channel = volume.channel.clone();
     if table.unwritable.get().is_some() {
-        return Err(labels::too_large());
+        return Err(labels::too_large().into());
     }
     if let Some(reason) = table.left_out() {
         return Err(NotFound::not_precomputed(&channel, &reason).into());
@@ -98,10 +90,7 @@ async fn properties(
     Ok(found.response(context.request, REVALIDATED, None))
 }
 
-async fn chunk(
-    context: &Context<'_>,
-    wanted: &PrecomputedChunk,
-) -> Result<HttpResponse, TileError> {
+async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
     let site = context.site;
     let accepted = codings::accepted(context.request);
     let service = &site.service;

@@ -3,7 +3,6 @@
 //!
 //! A test requests every path in the document and checks each response against its schema.
 
-use actix_web::HttpResponse;
 use serde_json::Value;
 use utoipa::OpenApi;
 use voltile_base::description::{
@@ -14,7 +13,7 @@ use voltile_base::description::{
 use super::context::Context;
 use super::documents::{self, Document};
 use super::neuroglancer::VolumeInfo;
-use super::problem::Problem;
+use super::problem::{Answer, Problem};
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
 use crate::service::TileError;
@@ -35,7 +34,7 @@ use crate::service::TileError;
 struct JsonSchemas;
 
 /// `/openapi.json`
-pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
+pub(super) async fn document(context: &Context<'_>) -> Answer {
     documents::answer(context, &"openapi.json", 0, || {
         let described = complete().map_err(|error| TileError::Document(error.to_string()))?;
         Document::json(&described)

@@ -49,11 +49,6 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     Some(file(assets::find(name)?, request))
 }
 
-/// Whether a path that no file answers is that of the simple page.
-pub(super) fn is_simple(context: &Context<'_>) -> bool {
-    ["/", "/simple"].contains(&context.path)
-}
-
 /// Sends a client that omitted the final slash of a folder there: addresses in the page are
 /// relative to it.
 pub(super) fn below(segment: &str, query: &str) -> HttpResponse {

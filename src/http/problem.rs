@@ -32,6 +32,18 @@ pub(super) struct Problem {
     detail: String,
 }
 
+/// An error, as the response that describes it.
+pub(super) struct ErrorResponse(pub Box<HttpResponse>);
+
+/// The answer to a request.
+pub(super) type Answer = Result<HttpResponse, ErrorResponse>;
+
+impl<E: Into<TileError>> From<E> for ErrorResponse {
+    fn from(error: E) -> Self {
+        Self(Box::new(response(&error.into())))
+    }
+}
+
 /// The response for a request that fails.
 pub(super) fn response(error: &TileError) -> HttpResponse {
     let detail = error.public();
@@ -68,14 +80,14 @@ fn with_missing(mut response: HttpResponse, token: Name) -> HttpResponse {
 }
 
 /// 404 for a dataset that is not there.
-pub(super) fn no_dataset(token: &str) -> HttpResponse {
+pub(super) fn no_dataset(token: &str) -> ErrorResponse {
     let response = not_found(&format!(
         "there is no dataset {token:?}; /datasets.json lists all datasets"
     ));
-    match Name::new(token) {
+    ErrorResponse(Box::new(match Name::new(token) {
         Ok(token) => with_missing(response, token),
         Err(_) => response,
-    }
+    }))
 }
 
 /// 401: a secret is needed, or the one that was sent in a header is wrong.

@@ -10,24 +10,13 @@ use voltile_base::request::{TilePath, TileRequest, VersionedToken, ViewRequest, 
 use super::body::Pieces;
 use super::caching::{confirmed, described, lifetime};
 use super::context::Context;
+use super::problem::Answer;
 use crate::catalog::RequestPlan;
 use crate::config::Mount;
-use crate::service::{Demand, TileError, Urgency};
+use crate::service::{Demand, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
-pub(super) async fn answer(
-    context: &Context<'_>,
-    mount: &Mount,
-    path: &TilePath<'_>,
-) -> HttpResponse {
-    context.response(tile(context, mount, path).await)
-}
-
-async fn tile(
-    context: &Context<'_>,
-    mount: &Mount,
-    path: &TilePath<'_>,
-) -> Result<HttpResponse, TileError> {
+pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Answer {
     let service = &context.site.service;
     let catalog = &context.catalog;
     let is_overview = path.is_overview();
@@ -63,11 +52,7 @@ async fn tile(
 /// and colours that a page chooses, of slices and of slabs, and the range of the visible values.
 /// Newer views displace older views, because a browser gives up requests that it no longer needs:
 /// they leave the queue.
-pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> HttpResponse {
-    context.response(view(context, path).await)
-}
-
-async fn view(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
+pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> Answer {
     let service = &context.site.service;
     let demand = Demand {
         urgency: Urgency::View,
@@ -92,7 +77,7 @@ async fn respond(
     demand: Demand,
     content_type: &'static str,
     looked_at: Option<&TileRequest>,
-) -> Result<HttpResponse, TileError> {
+) -> Answer {
     let service = &context.site.service;
     let etag = plan.key.etag();
     let lifetime = lifetime(token, &context.site.cache_control);

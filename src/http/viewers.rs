@@ -10,9 +10,9 @@ pub(super) mod info;
 pub(super) mod viking;
 
 use std::hash::Hash;
+use std::io;
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use voltile_base::name::Name;
 use voltile_base::request::PrecomputedVolume;
 
@@ -20,9 +20,9 @@ use super::caching::NO_STORE;
 use super::context::Context;
 use super::documents::{self, BASE, Document};
 use super::escape::{in_json, in_markup};
-use super::{client, cors, problem};
+use super::problem::{self, Answer};
+use super::{client, cors};
 use crate::catalog::{Catalog, Precomputed};
-use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
 const BETWEEN: [&[&str]; 5] = [
@@ -74,11 +74,8 @@ pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(MetadataFile, &'p 
 pub(super) async fn answer(
     context: &Context<'_>,
     (file, mount, token): (MetadataFile, &str, &str),
-) -> HttpResponse {
-    let dataset = match super::descriptions::named(context, token) {
-        Ok(dataset) => Arc::clone(dataset),
-        Err(problem) => return *problem,
-    };
+) -> Answer {
+    let dataset = Arc::clone(super::descriptions::named(context, token)?);
     let catalog = Arc::clone(&context.catalog);
     let token = dataset.token.clone();
     match file {
@@ -94,36 +91,31 @@ pub(super) async fn answer(
         }
         MetadataFile::VikingXml => {
             let address = format!("{BASE}/{mount}");
-            addressed(
-                context,
-                &("volume.vikingxml", token, mount),
-                in_markup,
-                move || {
-                    let description = catalog.describe_dataset(&dataset);
-                    Document::addressed("text/xml; charset=utf-8", |out| {
-                        viking::write(&description, &address, out)
-                    })
-                },
-            )
+            let name = ("volume.vikingxml", token, mount);
+            let content_type = "text/xml; charset=utf-8";
+            addressed(context, &name, content_type, in_markup, move |out| {
+                viking::write(&catalog.describe_dataset(&dataset), &address, out)
+            })
             .await
         }
     }
 }
 
 /// `/projects.json`
-pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
+pub(super) async fn projects(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
-    addressed(context, &"projects.json", in_json, move || {
-        Document::addressed("application/json", |out| {
-            catmaid::write(
-                &catalog.describe(),
-                |token, channel| precomputed(&catalog, token, channel),
-                &site.server.mounts,
-                out,
-            )
-        })
-    })
+    let content_type = "application/json";
+    addressed(
+        context,
+        &"projects.json",
+        content_type,
+        in_json,
+        move |out| {
+            let precomputed = |token: &str, channel: &str| precomputed(&catalog, token, channel);
+            catmaid::write(&catalog.describe(), precomputed, &site.server.mounts, out)
+        },
+    )
     .await
 }
 
@@ -141,9 +133,11 @@ fn precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precompu
 async fn addressed(
     context: &Context<'_>,
     name: &impl Hash,
+    content_type: &'static str,
     escape: fn(&str) -> String,
-    build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
-) -> HttpResponse {
+    write: impl FnOnce(&mut &mut [u8]) -> io::Result<()> + Send + 'static,
+) -> Answer {
+    let build = move || Document::addressed(content_type, write);
     let mut response = match context.base() {
         Err(error) => problem::bad_request(&error.to_string()),
         Ok(base) => match documents::find(context, name, 0, None, build).await {
@@ -152,5 +146,5 @@ async fn addressed(
         },
     };
     cors::add_to_vary(response.headers_mut(), client::DECISIVE);
-    response
+    Ok(response)
 }

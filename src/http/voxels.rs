@@ -13,7 +13,7 @@ use voltile_render::plan::Cutout;
 use super::body::Pieces;
 use super::caching::{confirmed, described, lifetime};
 use super::context::Context;
-use crate::service::TileError;
+use super::problem::Answer;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
@@ -23,11 +23,7 @@ static MISSING: HeaderName = HeaderName::from_static("x-voltile-missing");
 const MAX_LIST: usize = 2 << 10;
 
 /// The response to a path, given without `/voxels/`.
-pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    context.response(found(context, path).await)
-}
-
-async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
     let (wanted, file) = BoxRequest::parse(path, context.request.query_string())?;
     let service = &context.site.service;
     let catalog = &context.catalog;

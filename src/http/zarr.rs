@@ -22,32 +22,25 @@ use voltile_base::request::{
 use super::caching::{REVALIDATED, confirmed, described, is_any, lifetime, not_modified};
 use super::context::Context;
 use super::documents::{self, Document};
+use super::problem::Answer;
 use super::range;
 use crate::catalog::{CachePolicy, NotFound, RequestPlan};
-use crate::service::TileError;
 
 /// The response to a path, given without `/zarr/`.
-pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let answered = match ZarrRequest::parse(path) {
-        Ok(wanted) => found(context, &wanted).await,
-        Err(malformed) => Err(malformed.into()),
-    };
-    context.response(answered)
-}
-
-async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
+    let wanted = ZarrRequest::parse(path)?;
     match &wanted.part {
         ZarrPart::Chunk(place) => {
             let service = &context.site.service;
             let catalog = &context.catalog;
             let plan = service
                 .plan(catalog, &wanted.token, context.demand(), || {
-                    catalog.plan_chunk(wanted, place)
+                    catalog.plan_chunk(&wanted, place)
                 })
                 .await?;
             chunk(context, &wanted.token, &plan).await
         }
-        ZarrPart::Document(node, document) => metadata(context, wanted, node, *document).await,
+        ZarrPart::Document(node, document) => metadata(context, &wanted, node, *document).await,
     }
 }
 
@@ -56,7 +49,7 @@ async fn metadata(
     wanted: &ZarrRequest,
     node: &ZarrNode,
     document: ZarrDocument,
-) -> Result<HttpResponse, TileError> {
+) -> Answer {
     let service = &context.site.service;
     let image = service
         .image(&context.catalog, &wanted.token, wanted.channel.as_ref())
@@ -100,11 +93,7 @@ async fn metadata(
     Ok(built.await?.response(context.request, lifetime, None))
 }
 
-async fn chunk(
-    context: &Context<'_>,
-    dataset: &VersionedToken,
-    plan: &Arc<RequestPlan>,
-) -> Result<HttpResponse, TileError> {
+async fn chunk(context: &Context<'_>, dataset: &VersionedToken, plan: &Arc<RequestPlan>) -> Answer {
     let request = context.request;
     context.record.set_dataset(&plan.origin.dataset);
     let etag = plan.key.etag();

@@ -6,7 +6,6 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 use voltile_base::geometry::Plane;
 
@@ -16,6 +15,7 @@ use crate::config::Mount;
 use crate::http::context::Context;
 use crate::http::documents::{self, Document};
 use crate::http::escape::in_markup;
+use crate::http::problem::Answer;
 
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -39,7 +39,7 @@ const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code
                          node and npm, and build it again.</p>";
 
 /// The page.
-pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
+pub(in crate::http) async fn answer(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
     // Below `/k/SECRET` the form would have another address.
@@ -52,12 +52,12 @@ pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
         let page = index(&catalog, &site.server.mounts, has_viewer(), form);
         Ok(Document::new("text/html; charset=utf-8", vec![page.into()]))
     })
-    .await;
+    .await?;
     response.headers_mut().insert(
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(POLICY),
     );
-    response
+    Ok(response)
 }
 
 /// The page as HTML, with images from the first mount, and a form at its end.

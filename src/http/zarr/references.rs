@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::mem;
 use std::sync::Arc;
 
-use actix_web::HttpResponse;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use voltile_base::name::Name;
@@ -17,10 +16,11 @@ use voltile_hdf5::volume::{NoReferences, StoredArray};
 
 use super::{fill, v2};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
+use crate::http::boxes;
 use crate::http::context::Context;
 use crate::http::document::written;
 use crate::http::documents::{self, Document};
-use crate::http::{boxes, problem};
+use crate::http::problem::{self, Answer};
 use crate::service::TileError;
 
 /// The maximum length of references that are sent, in bytes: enough for more than a million chunks.
@@ -28,23 +28,15 @@ const MAX_BYTES: usize = 128 << 20;
 
 /// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without
 /// `/references/`.
-pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let references = &context.site.server.references;
+pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> Answer {
+    let Context { site, catalog, .. } = context;
+    let references = &site.server.references;
     let (Some(prefix), Some(image)) = (references, path.strip_suffix(".json")) else {
         let place = "references are at /references/TOKEN.json and /references/TOKEN/CHANNEL.json";
-        return problem::not_found(&format!(
+        return Ok(problem::not_found(&format!(
             "{place}, if server.references names the public address of the data"
-        ));
+        )));
     };
-    context.response(found(context, prefix, image).await)
-}
-
-async fn found(
-    context: &Context<'_>,
-    prefix: &str,
-    image: &str,
-) -> Result<HttpResponse, TileError> {
-    let Context { site, catalog, .. } = context;
     let (token, channel) = match image.split_once('/') {
         Some((token, channel)) => (token, Some(channel)),
         None => (image, None),
