@@ -24,7 +24,8 @@ impl TileService {
         demand: Demand,
         plan: impl Fn() -> Result<RequestPlan, NotFound>,
     ) -> Result<Arc<RequestPlan>, TileError> {
-        let planned = plan();
+        // On the heap: futures of requests are small.
+        let planned = plan().map(Arc::new);
         match &planned {
             Ok(planned) => self.ensure_unchanged(&planned.origin).await?,
             // Such an address is wrong whatever the file is by now.
@@ -33,7 +34,7 @@ impl TileService {
         }
         let planned = planned?;
         if planned.unmeasured.is_empty() {
-            return Ok(Arc::new(planned));
+            return Ok(planned);
         }
         Box::pin(self.measure_missing(&planned, demand)).await?;
         Ok(Arc::new(plan()?))
