@@ -6,10 +6,10 @@
 //! tried in order; the plain one accepts every file. The configuration can override everything
 //! found.
 //!
-//! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris,
-//! BigDataViewer, …) and find their channels themselves. Others only add attributes to data at any
-//! path (ilastik, MATLAB, …): they read these marks in files of any layout, and the search of the
-//! plain layout finds the channels.
+//! There are two kinds of layouts. Some have their own scheme of paths (Imaris, BigDataViewer, …)
+//! and find their channels themselves. Others only add attributes to data at any path (ilastik,
+//! MATLAB, …): they read these marks in files of any layout, and the search of the plain layout
+//! finds the channels.
 
 mod alignment;
 mod axis_names;
@@ -59,7 +59,7 @@ mod voltile;
 mod vtk_hdf;
 mod words;
 
-use contents::{Contents, NamedLayout};
+use contents::{ChannelSource, Contents, Layout};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
@@ -70,50 +70,76 @@ pub(in crate::layout) use channel::{
     MAX_NUMBERED, VoxelSize, group_of, hex_colour, holds_ids, last_of, number_after, numbered,
     range, spatial, usual_axes, whole_factor,
 };
-pub(in crate::layout) use contents::Layout;
 pub(crate) use omissions::first_of;
 pub use plain::ChannelOverrides;
 
 /// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare
 /// the lists of the README and of `docs/makers.md` with this one.
-const LAYOUTS: &[NamedLayout] = &[
-    ("voltile", &voltile::Voltile),
-    ("MATLAB 7.3", &matlab::Matlab),
-    ("Imaris", &imaris::Imaris),
-    ("BigDataViewer", &bigdataviewer::BigDataViewer),
-    ("Luxendo", &luxendo::Luxendo),
-    ("Luxendo main file", &luxendo::main_file::MainFile),
-    ("Fiji HDF5", &fiji::Fiji),
-    ("CATMAID", &catmaid::Catmaid),
-    ("MINC 2", &minc::Minc),
-    ("NWB", &nwb::Nwb),
-    ("Velox EMD", &velox::Velox),
-    ("detector", &detector::Detector),
-    ("ndstore export", &ndstore::Ndstore),
-    ("N5 in HDF5", &n5::N5),
-    ("CREMI", &cremi::Cremi),
-    ("dclab", &dclab::Dclab),
-    ("FlyEM/gala", &flyem::FlyEm),
-    ("ITK", &itk::Itk),
-    ("Berkeley EMD", &berkeley::Berkeley),
-    ("hyperspy", &hyperspy::Hyperspy),
-    ("EMAN2", &eman::Eman),
-    (chimera::NAME, &chimera::Chimera),
-    ("Segger", &segger::Segger),
-    ("Delmic", &delmic::Delmic),
-    ("DREAM.3D", &dream3d::Dream3d),
-    ("simplnx", &dream3d::simplnx::Simplnx),
-    ("VTKHDF", &vtk_hdf::VtkHdf),
-    ("openPMD", &openpmd::OpenPmd),
-    ("HDF-EOS5", &hdf_eos::HdfEos),
-    nexus::NEXUS,
-    ("ilastik", &ilastik::Ilastik),
-    ("HDF5 image", &hdf_image::HdfImage),
-    ("netCDF", &netcdf::Netcdf),
-    ("dimension labels", &dimensions::Dimensions),
-    ("PlantSeg/Fiji", &element_size::ElementSize),
-    ("plain", &plain::Plain),
+const LAYOUTS: &[Layout] = &[
+    Layout::of_paths("voltile", voltile::recognise, voltile::channels),
+    Layout::of_marks("MATLAB 7.3", matlab::marks),
+    Layout::of_paths("Imaris", imaris::recognise, imaris::channels),
+    Layout::of_paths(
+        "BigDataViewer",
+        bigdataviewer::recognise,
+        bigdataviewer::channels,
+    ),
+    Layout::of_paths("Luxendo", luxendo::recognise, luxendo::channels),
+    Layout::of_paths(
+        "Luxendo main file",
+        luxendo::main_file::recognise,
+        luxendo::main_file::channels,
+    ),
+    Layout::of_paths("Fiji HDF5", fiji::recognise, fiji::channels),
+    Layout::of_paths("CATMAID", catmaid::recognise, catmaid::channels),
+    Layout {
+        recognise: Some(minc::recognise),
+        ..Layout::exclusive("MINC 2", minc::marks)
+    },
+    Layout {
+        recognise: Some(nwb::recognise),
+        ..Layout::exclusive("NWB", nwb::marks)
+    },
+    Layout::exclusive("Velox EMD", velox::marks),
+    Layout {
+        recognise: Some(detector::recognise),
+        ..Layout::of_marks("detector", detector::marks)
+    },
+    Layout::exclusive("ndstore export", ndstore::marks),
+    Layout::of_marks("N5 in HDF5", n5::marks),
+    Layout::of_marks("CREMI", cremi::marks),
+    Layout::of_marks("dclab", dclab::marks),
+    Layout {
+        channels: ChannelSource::Own(flyem::channels),
+        ..Layout::of_marks("FlyEM/gala", flyem::marks)
+    },
+    Layout::exclusive("ITK", itk::marks),
+    Layout::of_marks("Berkeley EMD", berkeley::marks),
+    Layout::of_marks("hyperspy", hyperspy::marks),
+    Layout::of_marks("EMAN2", eman::marks),
+    Layout {
+        channels: ChannelSource::Own(chimera::channels),
+        ..Layout::of_marks(chimera::NAME, chimera::marks)
+    },
+    Layout::exclusive("Segger", segger::marks),
+    Layout::exclusive("Delmic", delmic::marks),
+    Layout::exclusive("DREAM.3D", dream3d::marks),
+    Layout::exclusive("simplnx", dream3d::simplnx::marks),
+    Layout::of_marks("VTKHDF", vtk_hdf::marks),
+    Layout::exclusive("openPMD", openpmd::marks),
+    Layout::exclusive("HDF-EOS5", hdf_eos::marks),
+    NEXUS,
+    Layout::of_marks("ilastik", ilastik::marks),
+    Layout::of_marks("HDF5 image", hdf_image::marks),
+    Layout::of_marks("netCDF", netcdf::marks),
+    Layout::of_marks("dimension labels", dimensions::marks),
+    Layout::of_marks("PlantSeg/Fiji", element_size::marks),
+    PLAIN,
 ];
+/// Named here because its marks are also read at links, see [`contents`].
+const NEXUS: Layout = Layout::of_marks("NeXus", nexus::marks);
+/// The layout of every file that no other layout recognises.
+const PLAIN: Layout = Layout::of_marks("plain", plain::marks);
 
 /// The layout of a file and its channels.
 #[derive(Debug, Clone)]
@@ -136,13 +162,15 @@ pub struct Discovery {
 /// Recognises a file's layout and finds its channels.
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let contents = Contents::new(file);
-    let ((name, layout), because) = recognised(&contents);
-    let mut channels = match layout.channels(&contents)? {
-        Some(channels) => channels,
-        None => plain::channels(&contents, |volume| {
-            !layout.is_exclusive() || volume.marked_by(name).is_some()
-        })?,
-    };
+    let (layout, because) = recognised(&contents);
+    let name = layout.name;
+    let mut channels = match layout.channels {
+        ChannelSource::Volumes => plain::channels(&contents, |_| true),
+        ChannelSource::MarkedVolumes => {
+            plain::channels(&contents, |volume| volume.marked_by(name).is_some())
+        }
+        ChannelSource::Own(channels) => channels(&contents),
+    }?;
     nexus::mark_default(&contents, &mut channels);
     for channel in &mut channels {
         if channel.facts.voxel_size.is_some() && channel.facts.voxel_size_from.is_none() {
@@ -167,14 +195,14 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     })
 }
 
-/// The first layout that recognises a file, and why. The plain one recognises every file.
-fn recognised(contents: &Contents<'_>) -> (NamedLayout, String) {
-    for (name, layout) in LAYOUTS {
-        if let Some(because) = layout.recognise(name, contents) {
-            return ((*name, *layout), because);
+/// The first layout that recognises a file, and why.
+fn recognised(contents: &Contents<'_>) -> (Layout, String) {
+    for layout in LAYOUTS {
+        if let Some(because) = layout.recognises(contents) {
+            return (*layout, because);
         }
     }
-    (("plain", &plain::Plain), "no layout fits".to_owned())
+    (PLAIN, "it is an HDF5 file of no known layout".to_owned())
 }
 
 /// Takes the channels that lie beside the data out of a list. Tables are the data if there is
@@ -228,13 +256,14 @@ mod tests {
         let rows: Vec<&str> = rows.collect();
         for row in &rows {
             assert!(
-                LAYOUTS.iter().any(|(layout, _)| names_all(row, layout)),
+                LAYOUTS.iter().any(|layout| names_all(row, layout.name)),
                 "{row} is not a layout"
             );
         }
-        for (layout, _) in LAYOUTS
+        for layout in LAYOUTS
             .iter()
-            .filter(|(layout, _)| !["voltile", "plain"].contains(layout))
+            .map(|layout| layout.name)
+            .filter(|layout| !["voltile", "plain"].contains(layout))
         {
             assert!(
                 rows.iter().any(|row| names_all(row, layout)),
@@ -251,8 +280,8 @@ mod tests {
             .nth(1)
             .unwrap();
         let list = words(list.split("\n- ").next().unwrap());
-        for (layout, _) in LAYOUTS {
-            assert!(list.contains(&words(layout)[0]), "{layout} is not listed");
+        for Layout { name, .. } in LAYOUTS {
+            assert!(list.contains(&words(name)[0]), "{name} is not listed");
         }
     }
 }

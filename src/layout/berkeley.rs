@@ -10,40 +10,35 @@
 
 use voltile_hdf5::volume::hdf5::OpenFile;
 
-use super::Layout;
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Spacing, StoredAxis};
 use super::{last_of, usual_axes};
 
-pub(super) struct Berkeley;
-
-impl Layout for Berkeley {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.group();
-        if !about.group_attributes().has("emd_group_type") {
-            return None;
-        }
-        let beside = about.file.names_in(group);
-        let first = ["dim0", "dim1"]
-            .iter()
-            .position(|name| beside.iter().any(|beside| beside == name))?;
-        let stored: Vec<StoredAxis> = (0..about.rank())
-            .map(|place| axis(about, place, &format!("{group}/dim{}", first + place)))
-            .collect();
-        let shape = &about.dataset.shape;
-        let axes = completed(stored.iter().map(|axis| axis.name), shape)
-            .or_else(|| usual_axes(about.rank()))?;
-        Some(Marks {
-            because: Some(format!(
-                "{} has emd_group_type, and dim{first} next to its data",
-                last_of(group)
-            )),
-            named_by: Some(group.to_owned()),
-            ..Marks::from_stored(axes, shape, stored)
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let group = about.group();
+    if !about.group_attributes().has("emd_group_type") {
+        return None;
     }
+    let beside = about.file.names_in(group);
+    let first = ["dim0", "dim1"]
+        .iter()
+        .position(|name| beside.iter().any(|beside| beside == name))?;
+    let stored: Vec<StoredAxis> = (0..about.rank())
+        .map(|place| axis(about, place, &format!("{group}/dim{}", first + place)))
+        .collect();
+    let shape = &about.dataset.shape;
+    let axes = completed(stored.iter().map(|axis| axis.name), shape)
+        .or_else(|| usual_axes(about.rank()))?;
+    Some(Marks {
+        because: Some(format!(
+            "{} has emd_group_type, and dim{first} next to its data",
+            last_of(group)
+        )),
+        named_by: Some(group.to_owned()),
+        ..Marks::from_stored(axes, shape, stored)
+    })
 }
 
 /// The axis at `place`, which the vector at `path` describes.

@@ -10,7 +10,7 @@
 mod xml;
 
 use super::contents::Contents;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered};
+use super::{FoundChannel, FoundLevel, Paths, VoxelSize, numbered};
 
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
@@ -19,45 +19,41 @@ use voltile_hdf5::volume::VoxelType;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
 use xml::{Sequence, XmlText};
 
-pub(super) struct BigDataViewer;
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
+    let (_, setup) = setups(contents).into_iter().next()?;
+    let beside = XmlText::beside(contents.file.location(), contents.file.store());
+    let xml = beside
+        .map(|xml| format!(", and {} next to it", xml.name))
+        .unwrap_or_default();
+    Some(format!(
+        "it has the groups {time} and {setup}/resolutions{xml}"
+    ))
+}
 
-impl Layout for BigDataViewer {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
-        let (_, setup) = setups(contents).into_iter().next()?;
-        let beside = XmlText::beside(contents.file.location(), contents.file.store());
-        let xml = beside
-            .map(|xml| format!(", and {} next to it", xml.name))
-            .unwrap_or_default();
-        Some(format!(
-            "it has the groups {time} and {setup}/resolutions{xml}"
-        ))
-    }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let xml = XmlText::beside(contents.file.location(), contents.file.store());
-        let sequence = match xml.map(|xml| xml.parse()) {
-            None => Sequence::default(),
-            Some(Ok(sequence)) => sequence,
-            Some(Err(problem)) => {
-                contents.note(Notice::warning(problem));
-                Sequence::default()
-            }
-        };
-        let times = numbered(contents.root(), "t");
-        let mut channels = Vec::new();
-        for (number, group) in setups(contents) {
-            let setup = Setup {
-                file: contents.file,
-                number,
-                group,
-                times: &times,
-                sequence: &sequence,
-            };
-            channels.push(setup.channel()?);
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let xml = XmlText::beside(contents.file.location(), contents.file.store());
+    let sequence = match xml.map(|xml| xml.parse()) {
+        None => Sequence::default(),
+        Some(Ok(sequence)) => sequence,
+        Some(Err(problem)) => {
+            contents.note(Notice::warning(problem));
+            Sequence::default()
         }
-        Ok(Some(channels))
+    };
+    let times = numbered(contents.root(), "t");
+    let mut channels = Vec::new();
+    for (number, group) in setups(contents) {
+        let setup = Setup {
+            file: contents.file,
+            number,
+            group,
+            times: &times,
+            sequence: &sequence,
+        };
+        channels.push(setup.channel()?);
     }
+    Ok(channels)
 }
 
 /// The groups of setups, by number.

@@ -10,46 +10,42 @@ use voltile_base::name::Name;
 use voltile_hdf5::volume::hdf5::{OpenError, View};
 
 use super::contents::Contents;
-use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use super::{FoundChannel, FoundLevel, Paths, numbered};
 
 /// Larger numbers are not scales of a real file.
 const MAX_SCALES: u64 = 32;
 
-pub(super) struct Catmaid;
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let (_, scale) = scales(contents).into_iter().next()?;
+    let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "")
+        .into_iter()
+        .next()?;
+    let path = format!("/{scale}/{section}/data");
+    let is_section = contents
+        .file
+        .dataset(&path)
+        .is_ok_and(|section| section.shape.len() == 2);
+    is_section.then(|| format!("it has {path}"))
+}
 
-impl Layout for Catmaid {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let (_, scale) = scales(contents).into_iter().next()?;
-        let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "")
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let scales = scales(contents);
+    let first = scales.first().map_or(0, |(first, _)| *first);
+    let mut levels = Vec::new();
+    for (number, scale) in scales {
+        let sections = numbered(&contents.file.names_in(&format!("/{scale}")), "");
+        let paths = sections
             .into_iter()
-            .next()?;
-        let path = format!("/{scale}/{section}/data");
-        let is_section = contents
-            .file
-            .dataset(&path)
-            .is_ok_and(|section| section.shape.len() == 2);
-        is_section.then(|| format!("it has {path}"))
+            .map(|(z, section)| (z, format!("/{scale}/{section}/data")));
+        let factor = 1 << (number - first);
+        levels.push(FoundLevel {
+            factor: Some(Xyz::new(factor, factor, 1)),
+            paths: Paths::sections(paths),
+            view: View::from_axes(Axes::from_known([AxisName::Y, AxisName::X])),
+        });
     }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let scales = scales(contents);
-        let first = scales.first().map_or(0, |(first, _)| *first);
-        let mut levels = Vec::new();
-        for (number, scale) in scales {
-            let sections = numbered(&contents.file.names_in(&format!("/{scale}")), "");
-            let paths = sections
-                .into_iter()
-                .map(|(z, section)| (z, format!("/{scale}/{section}/data")));
-            let factor = 1 << (number - first);
-            levels.push(FoundLevel {
-                factor: Some(Xyz::new(factor, factor, 1)),
-                paths: Paths::sections(paths),
-                view: View::from_axes(Axes::from_known([AxisName::Y, AxisName::X])),
-            });
-        }
-        levels.retain(|level| level.paths.first().is_some());
-        Ok(Some(vec![FoundChannel::new(Name::nearest("data"), levels)]))
-    }
+    levels.retain(|level| level.paths.first().is_some());
+    Ok(vec![FoundChannel::new(Name::nearest("data"), levels)])
 }
 
 /// The groups of scales, by number.

@@ -18,8 +18,8 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
 use super::{
-    FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, hex_colour, last_of,
-    number_after, whole_factor,
+    FoundChannel, FoundLevel, Paths, VoxelSize, group_of, guess, hex_colour, last_of, number_after,
+    whole_factor,
 };
 
 pub(super) const NAME: &str = "Chimera map";
@@ -29,8 +29,6 @@ const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
 /// Fewer images of one size are channels.
 const MIN_SERIES: usize = 5;
 
-pub(super) struct Chimera;
-
 /// The datasets of a group: levels of one image, finest first; at least one.
 struct MapImage<'a> {
     group: &'a str,
@@ -39,50 +37,47 @@ struct MapImage<'a> {
     channel: Option<u64>,
 }
 
-impl Layout for Chimera {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.group_attributes();
-        let step = group
-            .numbers("step")
-            .filter(|step| step.len() == 3 && about.rank() == 3)?;
-        // Many programs write a `step`; `cmapfile` is known by its names.
-        let is_named = number_after(last_of(about.group()), "map").is_some()
-            && about.last().starts_with("data");
-        let is_own = OWN.iter().any(|name| group.has(name))
-            || about.path.starts_with("/Chimera/")
-            || is_named;
-        is_own.then(|| Marks {
-            named_by: Some(about.group().to_owned()),
-            label: group.text("name"),
-            axes: Some(View::zyx().axes),
-            voxel: VoxelSize::xyz(&step, None),
-            origin: group.numbers("origin").and_then(|origin| xyz(&origin)),
-            factor: about
-                .attributes
-                .numbers("subsample_spacing")
-                .and_then(|spacing| whole_factor(&spacing)),
-            ..Marks::because(format!("{} has the attribute step", about.group()))
-        })
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let group = about.group_attributes();
+    let step = group
+        .numbers("step")
+        .filter(|step| step.len() == 3 && about.rank() == 3)?;
+    // Many programs write a `step`; `cmapfile` is known by its names.
+    let is_named =
+        number_after(last_of(about.group()), "map").is_some() && about.last().starts_with("data");
+    let is_own =
+        OWN.iter().any(|name| group.has(name)) || about.path.starts_with("/Chimera/") || is_named;
+    is_own.then(|| Marks {
+        named_by: Some(about.group().to_owned()),
+        label: group.text("name"),
+        axes: Some(View::zyx().axes),
+        voxel: VoxelSize::xyz(&step, None),
+        origin: group.numbers("origin").and_then(|origin| xyz(&origin)),
+        factor: about
+            .attributes
+            .numbers("subsample_spacing")
+            .and_then(|spacing| whole_factor(&spacing)),
+        ..Marks::because(format!("{} has the attribute step", about.group()))
+    })
+}
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let mut images = images(contents)?;
-        if is_unmarked_series(&images) {
-            for (time, image) in (0..).zip(&mut images) {
-                image.time = Some(time);
-            }
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let mut images = images(contents)?;
+    if is_unmarked_series(&images) {
+        for (time, image) in (0..).zip(&mut images) {
+            image.time = Some(time);
         }
-        let is_series = images.iter().any(|image| image.time.is_some());
-        let mut channels = if is_series {
-            over_time(&images)
-        } else {
-            one_by_one(&images)
-        };
-        for channel in &mut channels {
-            channel.facts.colour = colour(contents.file, channel);
-        }
-        Ok(Some(channels))
     }
+    let is_series = images.iter().any(|image| image.time.is_some());
+    let mut channels = if is_series {
+        over_time(&images)
+    } else {
+        one_by_one(&images)
+    };
+    for channel in &mut channels {
+        channel.facts.colour = colour(contents.file, channel);
+    }
+    Ok(channels)
 }
 
 /// The images of a file in the order of their groups.

@@ -1,4 +1,4 @@
-//! The trait of layouts, and the contents of a file, read once for all layouts.
+//! The type of layouts, and the contents of a file, read once for all layouts.
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone
 //! can hold hundreds of thousands. Thumbnails and other datasets that are never channels are set
@@ -16,10 +16,9 @@ use voltile_hdf5::volume::hdf5::{
     UnfollowedLink,
 };
 
-use super::LAYOUTS;
 use super::channel::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
-use super::nexus::NEXUS;
+use super::{LAYOUTS, NEXUS};
 
 /// Maximum number of datasets that are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
@@ -27,32 +26,29 @@ const MAX_LOOKED_AT: usize = 10_000;
 const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
-pub(super) trait Layout: Sync {
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// Its name as it is shown to users.
+    pub name: &'static str,
     /// The marks of a dataset by its attributes and its path; `None` if they are not of this
     /// layout.
-    fn marks(&self, _about: &About<'_>) -> Option<Marks> {
-        None
-    }
-
-    /// Why the file is of this layout, if it is; by default, that a volume has its marks.
-    fn recognise(&self, name: &str, contents: &Contents<'_>) -> Option<String> {
-        contents.marked_by(name)
-    }
-
-    /// Whether only datasets with its marks are channels of its files, rather than all that look
-    /// like volumes.
-    fn is_exclusive(&self) -> bool {
-        false
-    }
-
-    /// The file's channels; `None` if they are found by searching all datasets.
-    fn channels(&self, _contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        Ok(None)
-    }
+    pub marks: fn(&About<'_>) -> Option<Marks>,
+    /// Says why a file is of this layout, if it is. Without this function, a file is of the layout
+    /// if a volume has its marks.
+    pub recognise: Option<fn(&Contents<'_>) -> Option<String>>,
+    pub channels: ChannelSource,
 }
 
-/// A layout, and its name as it is shown to users.
-pub(super) type NamedLayout = (&'static str, &'static dyn Layout);
+/// Where the channels of a file come from.
+#[derive(Clone, Copy)]
+pub(super) enum ChannelSource {
+    /// All datasets that look like volumes are channels.
+    Volumes,
+    /// Only volumes with marks of the layout are channels.
+    MarkedVolumes,
+    /// A function of the layout finds the channels.
+    Own(fn(&Contents<'_>) -> Result<Vec<FoundChannel>, OpenError>),
+}
 
 /// A file, and what is known about it so far.
 pub(super) struct Contents<'a> {
@@ -110,6 +106,47 @@ pub(super) struct Candidate {
     pub is_virtual: bool,
     /// The layouts whose marks it has, and why.
     marked_by: Vec<(&'static str, String)>,
+}
+
+impl Layout {
+    /// A layout whose marks may be on any volume.
+    pub const fn of_marks(name: &'static str, marks: fn(&About<'_>) -> Option<Marks>) -> Self {
+        Self {
+            name,
+            marks,
+            recognise: None,
+            channels: ChannelSource::Volumes,
+        }
+    }
+
+    /// A layout that marks all volumes of its files that are channels.
+    pub const fn exclusive(name: &'static str, marks: fn(&About<'_>) -> Option<Marks>) -> Self {
+        Self {
+            channels: ChannelSource::MarkedVolumes,
+            ..Self::of_marks(name, marks)
+        }
+    }
+
+    /// A layout that finds its files and channels by paths, and marks nothing.
+    pub const fn of_paths(
+        name: &'static str,
+        recognise: fn(&Contents<'_>) -> Option<String>,
+        channels: fn(&Contents<'_>) -> Result<Vec<FoundChannel>, OpenError>,
+    ) -> Self {
+        Self {
+            recognise: Some(recognise),
+            channels: ChannelSource::Own(channels),
+            ..Self::of_marks(name, |_| None)
+        }
+    }
+
+    /// Why the file is of this layout, if it is.
+    pub fn recognises(&self, contents: &Contents<'_>) -> Option<String> {
+        match self.recognise {
+            Some(recognise) => recognise(contents),
+            None => contents.marked_by(self.name),
+        }
+    }
 }
 
 impl<'a> Contents<'a> {
@@ -198,7 +235,7 @@ impl<'a> Contents<'a> {
             candidate.marks.reinterpret_as = Some(VoxelType::Bool);
         }
         for layout in LAYOUTS {
-            candidate.add_marks(*layout, &about);
+            candidate.add_marks(layout, &about);
         }
         candidate.note_labels(self.file);
         Ok(candidate)
@@ -288,15 +325,15 @@ impl Candidate {
     }
 
     /// Adds the marks of one layout; marks of layouts before it take precedence.
-    fn add_marks(&mut self, (name, layout): NamedLayout, about: &About<'_>) {
-        let Some(mut found) = layout.marks(about) else {
+    fn add_marks(&mut self, layout: &Layout, about: &About<'_>) {
+        let Some(mut found) = (layout.marks)(about) else {
             return;
         };
         self.marked_by
-            .extend(found.because.take().map(|because| (name, because)));
-        found.voxel = found
-            .voxel
-            .map(|voxel| voxel.found_in(|| format!("{}, as {name} describes it", about.path)));
+            .extend(found.because.take().map(|because| (layout.name, because)));
+        found.voxel = found.voxel.map(|voxel| {
+            voxel.found_in(|| format!("{}, as {} describes it", about.path, layout.name))
+        });
         // An earlier layout may have named the axes otherwise: its names are in force.
         if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
             && axes != other_axes
@@ -325,7 +362,7 @@ impl Candidate {
     /// often holds only a link to the dataset.
     fn add_marks_of_link(&mut self, file: &OpenFile, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
-            self.add_marks(NEXUS, &About::new(file, link, &dataset));
+            self.add_marks(&NEXUS, &About::new(file, link, &dataset));
         }
     }
 

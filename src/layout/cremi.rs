@@ -5,33 +5,29 @@
 //! order and unit, is the position of their first voxel; without it, they start where the image
 //! does. Many other programs write a `resolution` like this one.
 
+use super::VoxelSize;
 use super::channel::xyz;
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize};
 
-pub(super) struct Cremi;
-
-impl Layout for Cremi {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let is_own = ["/volumes/raw", "/volumes/labels/"]
-            .iter()
-            .any(|path| about.path.starts_with(path));
-        let resolution = about.attributes.numbers("resolution");
-        if !is_own {
-            return Some(Marks {
-                voxel: VoxelSize::zyx(&resolution?, None),
-                ..Marks::default()
-            });
-        }
-        let voxel = resolution.and_then(|resolution| VoxelSize::zyx(&resolution, Some("nm")));
-        let offset = about.attributes.numbers("offset");
-        let mut origin = offset.unwrap_or_else(|| vec![0.0; 3]);
-        origin.reverse();
-        Some(Marks {
-            origin: xyz(&origin).filter(|_| voxel.is_some()),
-            voxel,
-            ..Marks::because(format!("it has {}", about.path))
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let is_own = ["/volumes/raw", "/volumes/labels/"]
+        .iter()
+        .any(|path| about.path.starts_with(path));
+    let resolution = about.attributes.numbers("resolution");
+    if !is_own {
+        return Some(Marks {
+            voxel: VoxelSize::zyx(&resolution?, None),
+            ..Marks::default()
+        });
     }
+    let voxel = resolution.and_then(|resolution| VoxelSize::zyx(&resolution, Some("nm")));
+    let offset = about.attributes.numbers("offset");
+    let mut origin = offset.unwrap_or_else(|| vec![0.0; 3]);
+    origin.reverse();
+    Some(Marks {
+        origin: xyz(&origin).filter(|_| voxel.is_some()),
+        voxel,
+        ..Marks::because(format!("it has {}", about.path))
+    })
 }

@@ -8,42 +8,37 @@
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
 
+use super::Rank;
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
-use super::{Layout, Rank};
 
 const IMAGE: &str = "/events/image";
 const MASK: &str = "/events/mask";
 
-pub(super) struct Dclab;
-
-impl Layout for Dclab {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if !about.path.starts_with("/events/") {
-            return None;
-        }
-        let edge = about.file.attributes("/")?.number("imaging:pixel size")?;
-        if about.rank() != 3 {
-            return Some(Marks {
-                rank: Some(Rank::Beside),
-                ..Marks::default()
-            });
-        }
-        let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
-        let pixel = Some(Spacing::new(edge, None, Some("µm")));
-        let spacings = [None, pixel.clone(), pixel];
-        let in_space = Marks::from_spacings(axes, &about.dataset.shape, &spacings);
-        let is_image = about.path == IMAGE;
-        let labels = Marks::labels_if(about.path == MASK, "it is the mask of dclab");
-        Some(Marks {
-            because: is_image
-                .then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
-            rank: is_image.then_some(Rank::Declared),
-            notices: other_length(about).into_iter().collect(),
-            ..labels.or(in_space)
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if !about.path.starts_with("/events/") {
+        return None;
     }
+    let edge = about.file.attributes("/")?.number("imaging:pixel size")?;
+    if about.rank() != 3 {
+        return Some(Marks {
+            rank: Some(Rank::Beside),
+            ..Marks::default()
+        });
+    }
+    let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
+    let pixel = Some(Spacing::new(edge, None, Some("µm")));
+    let spacings = [None, pixel.clone(), pixel];
+    let in_space = Marks::from_spacings(axes, &about.dataset.shape, &spacings);
+    let is_image = about.path == IMAGE;
+    let labels = Marks::labels_if(about.path == MASK, "it is the mask of dclab");
+    Some(Marks {
+        because: is_image.then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
+        rank: is_image.then_some(Rank::Declared),
+        notices: other_length(about).into_iter().collect(),
+        ..labels.or(in_space)
+    })
 }
 
 /// A notice if there are not as many frames as in the image.

@@ -12,36 +12,28 @@ use voltile_base::paint::Kind;
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
-use super::{Layout, group_of, last_of, number_after};
+use super::{group_of, last_of, number_after};
 
 /// Values of `State` that do not come from the instrument.
 const UNKNOWN: [f64; 2] = [111.0, 112.0];
 
-pub(super) struct Delmic;
-
-impl Layout for Delmic {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let acquisition = group_of(about.path.strip_suffix("/Image")?);
-        let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();
-        number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
-        let axes = axes(about)?;
-        let spacings: Vec<_> = axes
-            .iter()
-            .map(|axis| spacing(about, axis.letter()))
-            .collect();
-        let is_colour = axes.to_string().ends_with('c') && about.is_colour();
-        Some(Marks {
-            because: Some(format!("it has {}", about.path)),
-            named_by: Some(acquisition.to_owned()),
-            label: title(about, acquisition),
-            kind: is_colour.then_some(Kind::Rgb),
-            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
-        })
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let acquisition = group_of(about.path.strip_suffix("/Image")?);
+    let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();
+    number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
+    let axes = axes(about)?;
+    let spacings: Vec<_> = axes
+        .iter()
+        .map(|axis| spacing(about, axis.letter()))
+        .collect();
+    let is_colour = axes.to_string().ends_with('c') && about.is_colour();
+    Some(Marks {
+        because: Some(format!("it has {}", about.path)),
+        named_by: Some(acquisition.to_owned()),
+        label: title(about, acquisition),
+        kind: is_colour.then_some(Kind::Rgb),
+        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+    })
 }
 
 /// The labelled axes, else the last of C T Z Y X.

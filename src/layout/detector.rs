@@ -24,7 +24,7 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::omissions::first_of;
 use super::{
-    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
+    FoundChannel, FoundLevel, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
     number_after,
 };
 
@@ -35,30 +35,25 @@ const MAX_SPREAD: u64 = 16;
 /// DECTRIS: the value of bad pixels in 32-bit data.
 const BAD_PIXEL: i128 = u32::MAX as i128;
 
-pub(super) struct Detector;
-
-impl Layout for Detector {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if about.is_integer() && about.last().starts_with("pixel_mask") {
-            return Some(Marks::labels("it is the mask of a detector's pixels"));
-        }
-        let is_counts =
-            about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
-        is_counts.then(|| Marks {
-            missing: vec![Number::Whole(BAD_PIXEL)],
-            ..Marks::default()
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if about.is_integer() && about.last().starts_with("pixel_mask") {
+        return Some(Marks::labels("it is the mask of a detector's pixels"));
     }
+    let is_counts = about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
+    is_counts.then(|| Marks {
+        missing: vec![Number::Whole(BAD_PIXEL)],
+        ..Marks::default()
+    })
+}
 
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
-        let DetectorStacks { stacks, .. } = stacks(contents, &volumes);
-        let stack = stacks.first()?;
-        Some(format!(
-            "{} is in numbered parts, the first of which is {}",
-            stack.named_by, stack.first.path
-        ))
-    }
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
+    let DetectorStacks { stacks, .. } = stacks(contents, &volumes);
+    let stack = stacks.first()?;
+    Some(format!(
+        "{} is in numbered parts, the first of which is {}",
+        stack.named_by, stack.first.path
+    ))
 }
 
 /// The stacks among the volumes of a file.

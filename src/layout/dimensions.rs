@@ -9,28 +9,24 @@
 use voltile_base::axes::AxisName;
 use voltile_hdf5::volume::hdf5::{Attributes, Scale};
 
+use super::Rank;
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Spacing, StoredAxis};
-use super::{Layout, Rank};
 
 /// The attribute with the names of all axes, separated by commas, that NEON writes.
 const LIST_OF_LABELS: &str = "Dimension_Labels";
 
-pub(super) struct Dimensions;
-
-impl Layout for Dimensions {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let own = &about.attributes;
-        if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {
-            return Some(Marks {
-                rank: Some(Rank::Beside),
-                ..described(about).unwrap_or_default()
-            });
-        }
-        described(about)
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let own = &about.attributes;
+    if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {
+        return Some(Marks {
+            rank: Some(Rank::Beside),
+            ..described(about).unwrap_or_default()
+        });
     }
+    described(about)
 }
 
 /// The marks of a dataset by its labels and scales.

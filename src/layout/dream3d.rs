@@ -12,14 +12,12 @@ pub(super) mod simplnx;
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
 
+use super::VoxelSize;
 use super::channel::xyz;
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize};
 
 const CONTAINERS: &str = "/DataContainers/";
-
-pub(super) struct Dream3d;
 
 /// An image geometry: all in x, y, z order.
 pub(super) struct Geometry {
@@ -29,25 +27,19 @@ pub(super) struct Geometry {
     pub unit: Option<String>,
 }
 
-impl Layout for Dream3d {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
-        let group = format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY");
-        let file = about.file;
-        let geometry = Geometry {
-            dimensions: file.numbers(&format!("{group}/DIMENSIONS"))?,
-            spacing: file
-                .numbers(&format!("{group}/SPACING"))
-                .unwrap_or_default(),
-            origin: file.numbers(&format!("{group}/ORIGIN")).unwrap_or_default(),
-            unit: None,
-        };
-        cells(about, &geometry)
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
+    let group = format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY");
+    let file = about.file;
+    let geometry = Geometry {
+        dimensions: file.numbers(&format!("{group}/DIMENSIONS"))?,
+        spacing: file
+            .numbers(&format!("{group}/SPACING"))
+            .unwrap_or_default(),
+        origin: file.numbers(&format!("{group}/ORIGIN")).unwrap_or_default(),
+        unit: None,
+    };
+    cells(about, &geometry)
 }
 
 /// The marks of an array, if it has a value for each cell of the geometry.

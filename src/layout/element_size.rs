@@ -4,19 +4,15 @@
 //! in z, y, x order like the axes. PlantSeg keeps `/raw`, `/label`, `/predictions` and
 //! `/segmentation`; time series of Fiji's plugin are handled by [`super::fiji`].
 
+use super::VoxelSize;
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize};
 
-pub(super) struct ElementSize;
-
-impl Layout for ElementSize {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let sizes = about.attributes.numbers("element_size_um")?;
-        let because = format!("{} has the attribute element_size_um", about.path);
-        Some(Marks {
-            voxel: VoxelSize::zyx(&sizes, Some("µm")),
-            ..Marks::because(because)
-        })
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let sizes = about.attributes.numbers("element_size_um")?;
+    let because = format!("{} has the attribute element_size_um", about.path);
+    Some(Marks {
+        voxel: VoxelSize::zyx(&sizes, Some("µm")),
+        ..Marks::because(because)
+    })
 }

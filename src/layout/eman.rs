@@ -7,29 +7,25 @@
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
-use super::{Layout, number_after, usual_axes};
+use super::{number_after, usual_axes};
 
 const IMAGES: &str = "/MDF/images/";
 
-pub(super) struct Eman;
-
-impl Layout for Eman {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
-        number_after(number, "")?;
-        let axes = usual_axes(about.rank())?;
-        let spacings: Vec<_> = axes
-            .iter()
-            .map(|axis| {
-                let name = format!("EMAN.apix_{}", axis.letter());
-                let step = about.group_attributes().number(&name)?;
-                Some(Spacing::new(step, None, Some("Å")))
-            })
-            .collect();
-        Some(Marks {
-            because: Some(format!("it has {}", about.path)),
-            named_by: Some(about.group().to_owned()),
-            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
+    number_after(number, "")?;
+    let axes = usual_axes(about.rank())?;
+    let spacings: Vec<_> = axes
+        .iter()
+        .map(|axis| {
+            let name = format!("EMAN.apix_{}", axis.letter());
+            let step = about.group_attributes().number(&name)?;
+            Some(Spacing::new(step, None, Some("Å")))
         })
-    }
+        .collect();
+    Some(Marks {
+        because: Some(format!("it has {}", about.path)),
+        named_by: Some(about.group().to_owned()),
+        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+    })
 }

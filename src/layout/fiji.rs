@@ -10,42 +10,38 @@ use voltile_hdf5::volume::hdf5::{OpenError, View};
 
 use super::contents::Contents;
 use super::guess::described;
-use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use super::{FoundChannel, FoundLevel, Paths, numbered};
 
-pub(super) struct Fiji;
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
+    let (_, channel) = channels_in(contents, &time).into_iter().next()?;
+    let path = format!("/{time}/{channel}");
+    contents
+        .file
+        .dataset(&path)
+        .ok()
+        .map(|_| format!("it has {path}"))
+}
 
-impl Layout for Fiji {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
-        let (_, channel) = channels_in(contents, &time).into_iter().next()?;
-        let path = format!("/{time}/{channel}");
-        contents
-            .file
-            .dataset(&path)
-            .ok()
-            .map(|_| format!("it has {path}"))
-    }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let times = numbered(contents.root(), "t");
-        let Some((first, time)) = times.first() else {
-            return Ok(Some(Vec::new()));
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let times = numbered(contents.root(), "t");
+    let Some((first, time)) = times.first() else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for (_, channel) in channels_in(contents, time) {
+        let volume = contents.candidate(&format!("/{time}/{channel}"))?;
+        let places = times
+            .iter()
+            .map(|(number, time)| (number - first, format!("/{time}/{channel}")));
+        let level = FoundLevel {
+            factor: Some(Xyz::all(1)),
+            paths: Paths::times(0, places.filter(|(_, path)| contents.file.has(path))),
+            view: View::from_axes(volume.axes()),
         };
-        let mut found = Vec::new();
-        for (_, channel) in channels_in(contents, time) {
-            let volume = contents.candidate(&format!("/{time}/{channel}"))?;
-            let places = times
-                .iter()
-                .map(|(number, time)| (number - first, format!("/{time}/{channel}")));
-            let level = FoundLevel {
-                factor: Some(Xyz::all(1)),
-                paths: Paths::times(0, places.filter(|(_, path)| contents.file.has(path))),
-                view: View::from_axes(volume.axes()),
-            };
-            found.push(described(Name::nearest(&channel), &volume, vec![level]));
-        }
-        Ok(Some(found))
+        found.push(described(Name::nearest(&channel), &volume, vec![level]));
     }
+    Ok(found)
 }
 
 /// The channels of a time point.

@@ -13,34 +13,30 @@ use voltile_hdf5::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::{FoundChannel, Layout, holds_ids, plain};
+use super::{FoundChannel, holds_ids, plain};
 
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
 
-pub(super) struct FlyEm;
-
-impl Layout for FlyEm {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        match about.path {
-            _ if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") => None,
-            STACK => Some(stack(about)),
-            TRANSFORMS if about.file.has(STACK) => Some(Marks {
-                aside: Some("a table of bodies"),
-                ..Marks::default()
-            }),
-            _ => None,
-        }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    match about.path {
+        _ if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") => None,
+        STACK => Some(stack(about)),
+        TRANSFORMS if about.file.has(STACK) => Some(Marks {
+            aside: Some("a table of bodies"),
+            ..Marks::default()
+        }),
+        _ => None,
     }
+}
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let mut channels = plain::channels(contents, |_| true)?;
-        if let Some(place) = channels.iter().position(shows_bodies) {
-            let stored = superpixels(&channels[place], free_name(&channels));
-            channels.insert(place + 1, stored);
-        }
-        Ok(Some(channels))
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let mut channels = plain::channels(contents, |_| true)?;
+    if let Some(place) = channels.iter().position(shows_bodies) {
+        let stored = superpixels(&channels[place], free_name(&channels));
+        channels.insert(place + 1, stored);
     }
+    Ok(channels)
 }
 
 fn stack(about: &About<'_>) -> Marks {

@@ -12,7 +12,7 @@ use voltile_hdf5::volume::hdf5::OpenFile;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, Rank, dimensions, usual_axes};
+use super::{Rank, dimensions, usual_axes};
 
 /// Parts of the names of dimensions, in lower case, and the axis that they mean. The first row with
 /// a part that the name contains counts.
@@ -34,37 +34,29 @@ const DIMENSIONS: [(&[&str], AxisName); 4] = [
 /// Maximum number of datasets from which the metadata are read.
 const MAX_PARTS: usize = 16;
 
-pub(super) struct HdfEos;
-
-impl Layout for HdfEos {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let parts: Vec<&str> = about.path.split('/').collect();
-        let [
-            "",
-            "HDFEOS",
-            "GRIDS" | "SWATHS",
-            structure,
-            fields @ ("Data Fields" | "Geolocation Fields"),
-            field,
-        ] = parts[..]
-        else {
-            return None;
-        };
-        let named = names(&metadata(about.file), structure, field);
-        Some(Marks {
-            rank: (fields == "Geolocation Fields").then_some(Rank::Beside),
-            axes: named
-                .and_then(|names| axes(&names, &about.dataset.shape))
-                .or_else(|| {
-                    usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none())
-                }),
-            ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
-        })
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let parts: Vec<&str> = about.path.split('/').collect();
+    let [
+        "",
+        "HDFEOS",
+        "GRIDS" | "SWATHS",
+        structure,
+        fields @ ("Data Fields" | "Geolocation Fields"),
+        field,
+    ] = parts[..]
+    else {
+        return None;
+    };
+    let named = names(&metadata(about.file), structure, field);
+    Some(Marks {
+        rank: (fields == "Geolocation Fields").then_some(Rank::Beside),
+        axes: named
+            .and_then(|names| axes(&names, &about.dataset.shape))
+            .or_else(|| {
+                usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none())
+            }),
+        ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
+    })
 }
 
 /// The text that describes the structures of a file.

@@ -17,55 +17,51 @@ use voltile_hdf5::volume::Values;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, Rank, range};
+use super::{Rank, range};
 
-pub(super) struct HdfImage;
-
-impl Layout for HdfImage {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        match about.attributes.text("CLASS")?.trim() {
-            "PALETTE" => {
-                return Some(Marks {
-                    aside: Some("a palette"),
-                    ..Marks::default()
-                });
-            }
-            "IMAGE" => {}
-            _ => return None,
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    match about.attributes.text("CLASS")?.trim() {
+        "PALETTE" => {
+            return Some(Marks {
+                aside: Some("a palette"),
+                ..Marks::default()
+            });
         }
-        let mut marks = Marks {
-            rank: Some(Rank::Declared),
-            ..Marks::because(format!("{} has the attribute CLASS: IMAGE", about.path))
-        };
-        if let Some(origin) = about.attributes.text("DISPLAY_ORIGIN")
-            && origin.trim() != "UL"
-        {
-            marks.notices.push(other_origin(origin.trim()));
-        }
-        let rank = about.dataset.shape.len();
-        let subclass = about.attributes.text("IMAGE_SUBCLASS").unwrap_or_default();
-        let is_true_colour = match subclass.trim() {
-            "IMAGE_TRUECOLOR" => true,
-            "" => about.is_colour(),
-            _ => false,
-        };
-        if is_true_colour && matches!(rank, 3 | 4) {
-            marks.kind = Some(Kind::Rgb);
-            marks.axes = Some(interlaced(about)?);
-            return Some(marks);
-        }
-        if rank == 2 {
-            marks.axes = Axes::new("yx").ok();
-        }
-        if subclass.trim() == "IMAGE_INDEXED" && rank == 2 {
-            marks.values = palette(about).map(Values::palette);
-            marks.kind = marks.values.as_ref().map(|_| Kind::Rgb);
-        } else {
-            marks.range = display_range(about);
-            marks.is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
-        }
-        Some(marks)
+        "IMAGE" => {}
+        _ => return None,
     }
+    let mut marks = Marks {
+        rank: Some(Rank::Declared),
+        ..Marks::because(format!("{} has the attribute CLASS: IMAGE", about.path))
+    };
+    if let Some(origin) = about.attributes.text("DISPLAY_ORIGIN")
+        && origin.trim() != "UL"
+    {
+        marks.notices.push(other_origin(origin.trim()));
+    }
+    let rank = about.dataset.shape.len();
+    let subclass = about.attributes.text("IMAGE_SUBCLASS").unwrap_or_default();
+    let is_true_colour = match subclass.trim() {
+        "IMAGE_TRUECOLOR" => true,
+        "" => about.is_colour(),
+        _ => false,
+    };
+    if is_true_colour && matches!(rank, 3 | 4) {
+        marks.kind = Some(Kind::Rgb);
+        marks.axes = Some(interlaced(about)?);
+        return Some(marks);
+    }
+    if rank == 2 {
+        marks.axes = Axes::new("yx").ok();
+    }
+    if subclass.trim() == "IMAGE_INDEXED" && rank == 2 {
+        marks.values = palette(about).map(Values::palette);
+        marks.kind = marks.values.as_ref().map(|_| Kind::Rgb);
+    } else {
+        marks.range = display_range(about);
+        marks.is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
+    }
+    Some(marks)
 }
 
 fn display_range(about: &About<'_>) -> Option<Window> {

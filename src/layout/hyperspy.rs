@@ -12,35 +12,31 @@ use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Spacing, StoredAxis};
-use super::{Layout, last_of, usual_axes};
+use super::{last_of, usual_axes};
 
 const EXPERIMENTS: &str = "/Experiments/";
 
-pub(super) struct Hyperspy;
-
-impl Layout for Hyperspy {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if about.last() != "data" || !about.path.starts_with(EXPERIMENTS) {
-            return None;
-        }
-        let group = about.group();
-        let (stored, navigated) = (0..about.rank())
-            .map(|index| axis(about, index))
-            .collect::<Option<(Vec<_>, Vec<_>)>>()?;
-        let shape = &about.dataset.shape;
-        let axes = completed(stored.iter().map(|axis| axis.name), shape)
-            .or_else(|| by_navigation(&navigated))
-            .or_else(|| usual_axes(about.rank()))?;
-        let general = about.file.attributes(&format!("{group}/metadata/General"));
-        // hyperspy's name for the group of a signal without a title.
-        let is_unnamed = last_of(group) == "__unnamed__";
-        Some(Marks {
-            because: Some(format!("it has {group}/axis-0")),
-            named_by: (!is_unnamed).then(|| group.to_owned()),
-            label: general.and_then(|general| general.text("title")),
-            ..Marks::from_stored(axes, shape, stored)
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if about.last() != "data" || !about.path.starts_with(EXPERIMENTS) {
+        return None;
     }
+    let group = about.group();
+    let (stored, navigated) = (0..about.rank())
+        .map(|index| axis(about, index))
+        .collect::<Option<(Vec<_>, Vec<_>)>>()?;
+    let shape = &about.dataset.shape;
+    let axes = completed(stored.iter().map(|axis| axis.name), shape)
+        .or_else(|| by_navigation(&navigated))
+        .or_else(|| usual_axes(about.rank()))?;
+    let general = about.file.attributes(&format!("{group}/metadata/General"));
+    // hyperspy's name for the group of a signal without a title.
+    let is_unnamed = last_of(group) == "__unnamed__";
+    Some(Marks {
+        because: Some(format!("it has {group}/axis-0")),
+        named_by: (!is_unnamed).then(|| group.to_owned()),
+        label: general.and_then(|general| general.text("title")),
+        ..Marks::from_stored(axes, shape, stored)
+    })
 }
 
 /// The axis of the array with this index, and whether it is navigated; `None` if it has no group.

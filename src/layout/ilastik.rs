@@ -16,7 +16,7 @@ use voltile_base::units;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize, range};
+use super::{VoxelSize, range};
 
 /// The results of ilastik's workflows that are labels, as exported files are named.
 const LABELS: [&str; 5] = [
@@ -27,35 +27,31 @@ const LABELS: [&str; 5] = [
     "Tracking Result",
 ];
 
-pub(super) struct Ilastik;
-
-impl Layout for Ilastik {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let tags = about.attributes.text("axistags")?;
-        let tags: Value = serde_json::from_str(&tags).unwrap_or_default();
-        let Some(axes) = axes(&tags) else {
-            let notice = Notice::warning(
-                "its attribute axistags does not list axes as ilastik writes them; its axes are guessed",
-            );
-            return Some(Marks {
-                notices: vec![notice],
-                ..Marks::default()
-            });
-        };
-        let units = about
-            .attributes
-            .text("axis_units")
-            .and_then(|json| serde_json::from_str(&json).ok());
-        let labels = labels_because(about).map(Marks::labels).unwrap_or_default();
-        Some(Marks {
-            because: Some(format!("{} has the attribute axistags", about.path)),
-            kind: labels.kind.or_else(|| colour(about, &axes)),
-            voxel: voxel_size(&tags, &units.unwrap_or_default()),
-            range: display_range(about),
-            axes: Some(axes),
-            ..labels
-        })
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let tags = about.attributes.text("axistags")?;
+    let tags: Value = serde_json::from_str(&tags).unwrap_or_default();
+    let Some(axes) = axes(&tags) else {
+        let notice = Notice::warning(
+            "its attribute axistags does not list axes as ilastik writes them; its axes are guessed",
+        );
+        return Some(Marks {
+            notices: vec![notice],
+            ..Marks::default()
+        });
+    };
+    let units = about
+        .attributes
+        .text("axis_units")
+        .and_then(|json| serde_json::from_str(&json).ok());
+    let labels = labels_because(about).map(Marks::labels).unwrap_or_default();
+    Some(Marks {
+        because: Some(format!("{} has the attribute axistags", about.path)),
+        kind: labels.kind.or_else(|| colour(about, &axes)),
+        voxel: voxel_size(&tags, &units.unwrap_or_default()),
+        range: display_range(about),
+        axes: Some(axes),
+        ..labels
+    })
 }
 
 /// The keys of vigra's axis tags, in storage order: tyx for

@@ -14,29 +14,25 @@ use voltile_base::timing::Timing;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 use super::contents::Contents;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, hex_colour, numbered, range};
+use super::{FoundChannel, FoundLevel, Paths, VoxelSize, hex_colour, numbered, range};
 
 const LEVEL: &str = "ResolutionLevel ";
 /// The dates of longer series are not read.
 const MAX_DATES: u64 = 4096;
 
-pub(super) struct Imaris;
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let groups = ImarisGroups::read(contents);
+    let (_, level) = groups.levels.first()?;
+    let (_, time) = groups.times.first()?;
+    let (_, channel) = groups.channels.first()?;
+    Some(format!("it has {}", groups.data(level, time, channel)))
+}
 
-impl Layout for Imaris {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let groups = ImarisGroups::read(contents);
-        let (_, level) = groups.levels.first()?;
-        let (_, time) = groups.times.first()?;
-        let (_, channel) = groups.channels.first()?;
-        Some(format!("it has {}", groups.data(level, time, channel)))
-    }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let groups = ImarisGroups::read(contents);
-        let channels = groups.channels.iter();
-        let found = channels.map(|(number, group)| groups.channel(*number, group));
-        Ok(Some(found.collect()))
-    }
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let groups = ImarisGroups::read(contents);
+    let channels = groups.channels.iter();
+    let found = channels.map(|(number, group)| groups.channel(*number, group));
+    Ok(found.collect())
 }
 
 /// The groups of a file, by number. In a file of one channel and time point, levels are in the

@@ -12,44 +12,36 @@ use voltile_base::paint::Kind;
 use super::contents::About;
 use super::marks::{AXES_OF_SPACE, Marks};
 use super::spacing::Spacing;
-use super::{Layout, usual_axes};
+use super::usual_axes;
 
 const IMAGES: &str = "/ITKImage/";
 const DATA: &str = "VoxelData";
 
-pub(super) struct Itk;
-
-impl Layout for Itk {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if about.last() != DATA || !about.path.starts_with(IMAGES) {
-            return None;
-        }
-        let file = about.file;
-        let spacing = file.numbers(&about.beside("Spacing"))?;
-        let axes = axes(spacing.len(), about.rank())?;
-        let origin = file.numbers(&about.beside("Origin")).unwrap_or_default();
-        let spacings: Vec<_> = (0..spacing.len())
-            .rev()
-            .map(|place| {
-                let first = origin.get(place).copied();
-                Some(Spacing::new(spacing[place], first, Some("mm")))
-            })
-            .collect();
-        let has_components = axes.rank() > spacing.len();
-        let directions = file
-            .numbers(&about.beside("Directions"))
-            .and_then(|matrix| directions(&matrix, spacing.len()));
-        Some(Marks {
-            because: Some(format!("it has {}", about.path)),
-            kind: (has_components && about.is_colour()).then_some(Kind::Rgb),
-            directions,
-            ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if about.last() != DATA || !about.path.starts_with(IMAGES) {
+        return None;
+    }
+    let file = about.file;
+    let spacing = file.numbers(&about.beside("Spacing"))?;
+    let axes = axes(spacing.len(), about.rank())?;
+    let origin = file.numbers(&about.beside("Origin")).unwrap_or_default();
+    let spacings: Vec<_> = (0..spacing.len())
+        .rev()
+        .map(|place| {
+            let first = origin.get(place).copied();
+            Some(Spacing::new(spacing[place], first, Some("mm")))
         })
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+        .collect();
+    let has_components = axes.rank() > spacing.len();
+    let directions = file
+        .numbers(&about.beside("Directions"))
+        .and_then(|matrix| directions(&matrix, spacing.len()));
+    Some(Marks {
+        because: Some(format!("it has {}", about.path)),
+        kind: (has_components && about.is_colour()).then_some(Kind::Rgb),
+        directions,
+        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+    })
 }
 
 /// The axes of an image of this many dimensions, whose voxels may have components.

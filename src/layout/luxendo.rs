@@ -12,31 +12,27 @@ use voltile_base::name::Name;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 use super::contents::Contents;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, number_after};
+use super::{FoundChannel, FoundLevel, Paths, VoxelSize, number_after};
 
 const METADATA: &str = "/metadata";
 
-pub(super) struct Luxendo;
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let mut levels = levels(contents).into_iter();
+    let (_, finest) = levels.next().filter(|(_, name)| name == "Data")?;
+    let data = contents.file.dataset(&format!("/{finest}")).ok()?;
+    let beside = match levels.next() {
+        Some((_, coarser)) => format!("/{coarser}"),
+        None => contents.file.text(METADATA).map(|_| METADATA.to_owned())?,
+    };
+    (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
+}
 
-impl Layout for Luxendo {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let mut levels = levels(contents).into_iter();
-        let (_, finest) = levels.next().filter(|(_, name)| name == "Data")?;
-        let data = contents.file.dataset(&format!("/{finest}")).ok()?;
-        let beside = match levels.next() {
-            Some((_, coarser)) => format!("/{coarser}"),
-            None => contents.file.text(METADATA).map(|_| METADATA.to_owned())?,
-        };
-        (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
-    }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let found = levels(contents)
-            .into_iter()
-            .map(|(factor, name)| FoundLevel::zyx(Some(factor), Paths::One(format!("/{name}"))));
-        let channel = FoundChannel::new(Name::nearest("Data"), found.collect());
-        Ok(Some(vec![channel.with_voxel(voxel_size(contents.file))]))
-    }
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let found = levels(contents)
+        .into_iter()
+        .map(|(factor, name)| FoundLevel::zyx(Some(factor), Paths::One(format!("/{name}"))));
+    let channel = FoundChannel::new(Name::nearest("Data"), found.collect());
+    Ok(vec![channel.with_voxel(voxel_size(contents.file))])
 }
 
 /// `Data` and its downsampled datasets, with their factors.

@@ -15,38 +15,32 @@ use voltile_hdf5::volume::VoxelType;
 use super::axis_names::MAX_CHANNELS;
 use super::contents::About;
 use super::guess::MIN_COLOURED;
+use super::last_of;
 use super::marks::Marks;
-use super::{Layout, last_of};
 
-pub(super) struct Matlab;
-
-impl Layout for Matlab {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let is_of_octave =
-            about.last() == "value" && about.group_attributes().has("OCTAVE_NEW_FORMAT");
-        if is_of_octave {
-            let group = about.group();
-            let because = format!("{group} has the attribute OCTAVE_NEW_FORMAT");
-            let is_bytes = about.dataset.stored.voxel == VoxelType::U8;
-            return Some(Marks {
-                named_by: Some(group.to_owned()),
-                ..array(&about.dataset.shape, is_bytes, because)
-            });
-        }
-        let class = about.attributes.text("MATLAB_class")?;
-        let is_numeric = !matches!(
-            class.as_str(),
-            "char" | "cell" | "struct" | "function_handle"
-        );
-        let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
-        let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
-        Some(Marks {
-            aside: is_aside
-                .then_some("text, a cell array, a structure or an empty array of MATLAB"),
-            reinterpret_as: (class == "logical").then_some(VoxelType::Bool),
-            ..array(&about.dataset.shape, class == "uint8", because)
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let is_of_octave = about.last() == "value" && about.group_attributes().has("OCTAVE_NEW_FORMAT");
+    if is_of_octave {
+        let group = about.group();
+        let because = format!("{group} has the attribute OCTAVE_NEW_FORMAT");
+        let is_bytes = about.dataset.stored.voxel == VoxelType::U8;
+        return Some(Marks {
+            named_by: Some(group.to_owned()),
+            ..array(&about.dataset.shape, is_bytes, because)
+        });
     }
+    let class = about.attributes.text("MATLAB_class")?;
+    let is_numeric = !matches!(
+        class.as_str(),
+        "char" | "cell" | "struct" | "function_handle"
+    );
+    let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
+    let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
+    Some(Marks {
+        aside: is_aside.then_some("text, a cell array, a structure or an empty array of MATLAB"),
+        reinterpret_as: (class == "logical").then_some(VoxelType::Bool),
+        ..array(&about.dataset.shape, class == "uint8", because)
+    })
 }
 
 /// The marks of an array. Only unsigned bytes may be colours.

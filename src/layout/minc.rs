@@ -16,47 +16,39 @@
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::Xyz;
 use voltile_base::paint::{Kind, Window};
-use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile};
+use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 use voltile_hdf5::volume::{Scaling, Values};
 
 use super::contents::{About, Contents};
 use super::marks::{AXES_OF_SPACE, Marks};
-use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
+use super::{VoxelSize, usual_axes};
 
 const ROOT: &str = "/minc-2.0";
 const IMAGE: &str = "/minc-2.0/image/0/image";
 
-pub(super) struct Minc;
-
-impl Layout for Minc {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if about.path != IMAGE {
-            return None;
-        }
-        let order = about
-            .attributes
-            .text("dimorder")
-            .and_then(|order| axes(&order));
-        let axes = order.or_else(|| usual_axes(about.rank()))?;
-        let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
-        let in_space = in_space(about.file).unwrap_or_default();
-        let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(in_space);
-        marks.because = Some(format!("it has {IMAGE}"));
-        marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
-        if about.is_integer() && marks.kind.is_none() {
-            marks.values = scaling(about, &axes).map(Values::scaled);
-        }
-        marks.axes = Some(axes);
-        Some(marks)
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if about.path != IMAGE {
+        return None;
     }
-
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        contents.file.has(IMAGE).then(|| format!("it has {IMAGE}"))
+    let order = about
+        .attributes
+        .text("dimorder")
+        .and_then(|order| axes(&order));
+    let axes = order.or_else(|| usual_axes(about.rank()))?;
+    let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
+    let in_space = in_space(about.file).unwrap_or_default();
+    let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(in_space);
+    marks.because = Some(format!("it has {IMAGE}"));
+    marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
+    if about.is_integer() && marks.kind.is_none() {
+        marks.values = scaling(about, &axes).map(Values::scaled);
     }
+    marks.axes = Some(axes);
+    Some(marks)
+}
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        plain::channels(contents, |volume| volume.path == IMAGE).map(Some)
-    }
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    contents.file.has(IMAGE).then(|| format!("it has {IMAGE}"))
 }
 
 /// Parses a list of axes: "time,zspace,yspace,xspace" is tzyx.

@@ -11,36 +11,32 @@ use voltile_hdf5::volume::hdf5::Attributes;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize, group_of, number_after, whole_factor};
+use super::{VoxelSize, group_of, number_after, whole_factor};
 
-pub(super) struct N5;
-
-impl Layout for N5 {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let own = &about.attributes;
-        let is_level = number_after(about.last(), "s").is_some();
-        let group = is_level.then(|| about.group_attributes());
-        let factor = own
-            .numbers("downsamplingFactors")
-            .and_then(|numbers| whole_factor(numbers.get(..3)?));
-        let is_marked_group =
-            group.is_some_and(|group| group.has("multiScale") || group.has("painteraData"));
-        let is_in_pyramid = is_marked_group || is_first_level(about) || factor.is_some();
-        let because = is_in_pyramid.then(|| format!("{} is a level of an N5 pyramid", about.path));
-        let voxel = if is_in_pyramid {
-            resolution(own).or_else(|| resolution(group?))
-        } else {
-            None
-        };
-        let is_labels = is_level && about.is_integer() && is_paintera_label(about);
-        Some(Marks {
-            because,
-            factor,
-            voxel,
-            axes: stated_axes(own).or_else(|| stated_axes(group?)),
-            ..Marks::labels_if(is_labels, "painteraData is of the type label")
-        })
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let own = &about.attributes;
+    let is_level = number_after(about.last(), "s").is_some();
+    let group = is_level.then(|| about.group_attributes());
+    let factor = own
+        .numbers("downsamplingFactors")
+        .and_then(|numbers| whole_factor(numbers.get(..3)?));
+    let is_marked_group =
+        group.is_some_and(|group| group.has("multiScale") || group.has("painteraData"));
+    let is_in_pyramid = is_marked_group || is_first_level(about) || factor.is_some();
+    let because = is_in_pyramid.then(|| format!("{} is a level of an N5 pyramid", about.path));
+    let voxel = if is_in_pyramid {
+        resolution(own).or_else(|| resolution(group?))
+    } else {
+        None
+    };
+    let is_labels = is_level && about.is_integer() && is_paintera_label(about);
+    Some(Marks {
+        because,
+        factor,
+        voxel,
+        axes: stated_axes(own).or_else(|| stated_axes(group?)),
+        ..Marks::labels_if(is_labels, "painteraData is of the type label")
+    })
 }
 
 /// Whether the dataset is `s0` and the `s1` beside it has `downsamplingFactors`, which the first

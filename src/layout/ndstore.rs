@@ -7,34 +7,26 @@ use voltile_base::paint::Kind;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, usual_axes};
+use super::usual_axes;
 
-pub(super) struct Ndstore;
-
-impl Layout for Ndstore {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        if about.last() != "CUTOUT" {
-            return None;
-        }
-        let channel = about.file.text(&about.beside("CHANNELTYPE"));
-        let data = about.file.text(&about.beside("DATATYPE"));
-        let known = match (&channel, &data) {
-            (Some(_), _) => "CHANNELTYPE",
-            (None, Some(_)) => "DATATYPE",
-            (None, None) => return None,
-        };
-        let is_labels =
-            about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
-        Some(Marks {
-            named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
-            axes: usual_axes(about.rank()),
-            kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
-            labels_because: is_labels.then(|| "its CHANNELTYPE is annotation".to_owned()),
-            ..Marks::because(format!("it has {} with {known} next to it", about.path))
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    if about.last() != "CUTOUT" {
+        return None;
     }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+    let channel = about.file.text(&about.beside("CHANNELTYPE"));
+    let data = about.file.text(&about.beside("DATATYPE"));
+    let known = match (&channel, &data) {
+        (Some(_), _) => "CHANNELTYPE",
+        (None, Some(_)) => "DATATYPE",
+        (None, None) => return None,
+    };
+    let is_labels =
+        about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
+    Some(Marks {
+        named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
+        axes: usual_axes(about.rank()),
+        kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
+        labels_because: is_labels.then(|| "its CHANNELTYPE is annotation".to_owned()),
+        ..Marks::because(format!("it has {} with {known} next to it", about.path))
+    })
 }

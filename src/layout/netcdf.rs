@@ -13,7 +13,6 @@ use voltile_base::paint::Number;
 use voltile_hdf5::volume::VoxelType;
 use voltile_hdf5::volume::hdf5::Attributes;
 
-use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 
@@ -32,37 +31,33 @@ const MISSING: [&str; 9] = [
 /// Attributes that only libnetcdf writes.
 const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
 
-pub(super) struct Netcdf;
-
-impl Layout for Netcdf {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let own = &about.attributes;
-        let is_netcdf = OWN.iter().any(|name| own.has(name))
-            || about
-                .file
-                .attributes("/")
-                .is_some_and(|root| root.has("_NCProperties"));
-        let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
-        let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
-        let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
-        let reinterpret_as = about
-            .dataset
-            .stored
-            .voxel
-            .unsigned()
-            .filter(|_| is_unsigned);
-        Some(Marks {
-            because,
-            reinterpret_as,
-            label: own.text("long_name"),
-            missing: missing(own)
-                .into_iter()
-                .map(|number| as_type(number, reinterpret_as))
-                .collect(),
-            notices: packing(own).into_iter().map(Notice::warning).collect(),
-            ..Marks::labels_if(is_flags, "it has flag_values and flag_meanings")
-        })
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let own = &about.attributes;
+    let is_netcdf = OWN.iter().any(|name| own.has(name))
+        || about
+            .file
+            .attributes("/")
+            .is_some_and(|root| root.has("_NCProperties"));
+    let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
+    let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
+    let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
+    let reinterpret_as = about
+        .dataset
+        .stored
+        .voxel
+        .unsigned()
+        .filter(|_| is_unsigned);
+    Some(Marks {
+        because,
+        reinterpret_as,
+        label: own.text("long_name"),
+        missing: missing(own)
+            .into_iter()
+            .map(|number| as_type(number, reinterpret_as))
+            .collect(),
+        notices: packing(own).into_iter().map(Notice::warning).collect(),
+        ..Marks::labels_if(is_flags, "it has flag_values and flag_meanings")
+    })
 }
 
 /// The values that stand for missing data.

@@ -17,60 +17,54 @@ use voltile_base::paint::Kind;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 
 use super::axis_names::{axis_named, completed, is_spectral};
-use super::contents::{About, Contents, NamedLayout};
+use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Spacing, StoredAxis};
-use super::{FoundChannel, Layout, Rank, group_of, usual_axes};
+use super::{FoundChannel, Rank, group_of, usual_axes};
 
 /// The attribute that says what the last axes of a dataset are.
 const INTERPRETATION: &str = "interpretation";
 /// The attribute `default` is followed at most this many times from the root.
 const MAX_DEFAULTS: usize = 8;
 
-pub(super) const NEXUS: NamedLayout = ("NeXus", &Nexus);
-
-struct Nexus;
-
-impl Layout for Nexus {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.group_attributes();
-        let is_in_data_group = group.text("NX_class").as_deref() == Some("NXdata");
-        let is_plotted = is_in_data_group && is_signal(about, group);
-        let own_word = about.attributes.text(INTERPRETATION);
-        // The group's word is about its signal only.
-        let word = own_word.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
-        let shape = &about.dataset.shape;
-        let interpretation = word.and_then(|word| last_axes(&word, shape));
-        let is_colour = interpretation.is_some_and(are_of_colours);
-        let kind = is_colour.then_some(Kind::Rgb);
-        let is_spectrum = interpretation == Some("c");
-        if !is_plotted {
-            return Some(Marks {
-                axes: interpreted(interpretation?, Vec::new(), shape),
-                kind,
-                is_spectrum,
-                ..Marks::default()
-            });
-        }
-        let stored: Vec<StoredAxis> = (0..about.rank())
-            .map(|dimension| axis(about, group, dimension).unwrap_or_default())
-            .collect();
-        let names = stored.iter().map(|axis| axis.name).collect();
-        let axes = match interpretation {
-            Some(letters) => interpreted(letters, names, shape),
-            None => completed(names, shape),
-        };
-        let marks = axes
-            .map(|axes| Marks::from_stored(axes, shape, stored))
-            .unwrap_or_default();
-        Some(Marks {
-            because: Some(format!("{} is the signal of an NXdata group", about.path)),
-            rank: Some(Rank::Declared),
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let group = about.group_attributes();
+    let is_in_data_group = group.text("NX_class").as_deref() == Some("NXdata");
+    let is_plotted = is_in_data_group && is_signal(about, group);
+    let own_word = about.attributes.text(INTERPRETATION);
+    // The group's word is about its signal only.
+    let word = own_word.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
+    let shape = &about.dataset.shape;
+    let interpretation = word.and_then(|word| last_axes(&word, shape));
+    let is_colour = interpretation.is_some_and(are_of_colours);
+    let kind = is_colour.then_some(Kind::Rgb);
+    let is_spectrum = interpretation == Some("c");
+    if !is_plotted {
+        return Some(Marks {
+            axes: interpreted(interpretation?, Vec::new(), shape),
             kind,
-            is_spectrum: is_spectrum || marks.is_spectrum,
-            ..marks
-        })
+            is_spectrum,
+            ..Marks::default()
+        });
     }
+    let stored: Vec<StoredAxis> = (0..about.rank())
+        .map(|dimension| axis(about, group, dimension).unwrap_or_default())
+        .collect();
+    let names = stored.iter().map(|axis| axis.name).collect();
+    let axes = match interpretation {
+        Some(letters) => interpreted(letters, names, shape),
+        None => completed(names, shape),
+    };
+    let marks = axes
+        .map(|axes| Marks::from_stored(axes, shape, stored))
+        .unwrap_or_default();
+    Some(Marks {
+        because: Some(format!("{} is the signal of an NXdata group", about.path)),
+        rank: Some(Rank::Declared),
+        kind,
+        is_spectrum: is_spectrum || marks.is_spectrum,
+        ..marks
+    })
 }
 
 /// The letters of the last axes of a dataset, in storage order, by a word of the attribute

@@ -21,7 +21,7 @@ use voltile_hdf5::volume::hdf5::OpenFile;
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::Spacing;
-use super::{Layout, Rank, VoxelSize, last_of};
+use super::{Rank, VoxelSize, last_of};
 
 /// The namespaces of NWB's own types: their data are no volumes, unless they are known here.
 const CORE: [&str; 3] = ["core", "hdmf-common", "hdmf-experimental"];
@@ -33,23 +33,15 @@ const VOLUMES: [(&str, &str); 4] = [
     ("MultiChannelVolumeSeries", "txyz"),
 ];
 
-pub(super) struct Nwb;
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    series(about)
+        .or_else(|| image(about))
+        .or_else(|| other(about))
+}
 
-impl Layout for Nwb {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        series(about)
-            .or_else(|| image(about))
-            .or_else(|| other(about))
-    }
-
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let version = contents.file.attributes("/")?.text("nwb_version")?;
-        Some(format!("its attribute nwb_version is {version}"))
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let version = contents.file.attributes("/")?.text("nwb_version")?;
+    Some(format!("its attribute nwb_version is {version}"))
 }
 
 /// The data of an image series.

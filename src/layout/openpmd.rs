@@ -9,52 +9,43 @@
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::Attributes;
 
-use super::Layout;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
 
-pub(super) struct OpenPmd;
-
-impl Layout for OpenPmd {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let root = about
-            .file
-            .attributes("/")
-            .filter(|root| root.has("openPMD"))?;
-        let meshes = root
-            .text("meshesPath")
-            .unwrap_or_else(|| "meshes/".to_owned());
-        if !about
-            .path
-            .contains(&format!("/{}/", meshes.trim_matches('/')))
-        {
-            return None;
-        }
-        // A scalar record is a dataset, a vector a group of datasets.
-        let record = if about.attributes.has("axisLabels") {
-            &about.attributes
-        } else {
-            about.group_attributes()
-        };
-        let is_reversed = record.text("dataOrder").as_deref() == Some("F");
-        let labels = ordered(record.texts("axisLabels")?, is_reversed);
-        let shape = &about.dataset.shape;
-        let axes = completed(labels.iter().map(|label| axis_named(label)), shape)
-            .filter(|axes| axes.rank() == about.rank());
-        let spacings = spacings(record, is_reversed).unwrap_or_default();
-        let in_space = axes.map(|axes| Marks::from_spacings(axes, shape, &spacings));
-        Some(Marks {
-            because: Some(format!("{} is a mesh of openPMD", about.path)),
-            notices: in_si(about).into_iter().collect(),
-            ..in_space.unwrap_or_default()
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let root = about
+        .file
+        .attributes("/")
+        .filter(|root| root.has("openPMD"))?;
+    let meshes = root
+        .text("meshesPath")
+        .unwrap_or_else(|| "meshes/".to_owned());
+    if !about
+        .path
+        .contains(&format!("/{}/", meshes.trim_matches('/')))
+    {
+        return None;
     }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+    // A scalar record is a dataset, a vector a group of datasets.
+    let record = if about.attributes.has("axisLabels") {
+        &about.attributes
+    } else {
+        about.group_attributes()
+    };
+    let is_reversed = record.text("dataOrder").as_deref() == Some("F");
+    let labels = ordered(record.texts("axisLabels")?, is_reversed);
+    let shape = &about.dataset.shape;
+    let axes = completed(labels.iter().map(|label| axis_named(label)), shape)
+        .filter(|axes| axes.rank() == about.rank());
+    let spacings = spacings(record, is_reversed).unwrap_or_default();
+    let in_space = axes.map(|axes| Marks::from_spacings(axes, shape, &spacings));
+    Some(Marks {
+        because: Some(format!("{} is a mesh of openPMD", about.path)),
+        notices: in_si(about).into_iter().collect(),
+        ..in_space.unwrap_or_default()
+    })
 }
 
 /// Values in the order of the stored axes; `is_reversed` if they are given fastest first.

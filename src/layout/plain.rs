@@ -21,9 +21,7 @@ use super::guess::described;
 use super::marks::Marks;
 use super::names::{names, numbered};
 use super::pyramid::{Pyramid, pyramids};
-use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
-
-pub(super) struct Plain;
+use super::{FoundChannel, FoundLevel, Paths, Rank, VoxelSize};
 
 /// Datasets of programs that always use the same axes and do not write them down: the end of the
 /// path, the axes and the kind. These are CellH5's pictures, and the objects in them.
@@ -32,22 +30,16 @@ const KNOWN: [(&str, &str, Kind); 2] = [
     ("/image/region", "ctzyx", Kind::Labels),
 ];
 
-impl Layout for Plain {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let (end, axes, kind) = KNOWN
-            .into_iter()
-            .find(|(end, axes, _)| about.path.ends_with(end) && about.rank() == axes.len())?;
-        Some(Marks {
-            axes: Axes::new(axes).ok(),
-            kind: Some(kind).filter(|_| about.is_integer()),
-            labels_because: (kind == Kind::Labels).then(|| format!("its path ends in {end}")),
-            ..Marks::default()
-        })
-    }
-
-    fn recognise(&self, _name: &str, _contents: &Contents<'_>) -> Option<String> {
-        Some("it is an HDF5 file of no known layout".to_owned())
-    }
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let (end, axes, kind) = KNOWN
+        .into_iter()
+        .find(|(end, axes, _)| about.path.ends_with(end) && about.rank() == axes.len())?;
+    Some(Marks {
+        axes: Axes::new(axes).ok(),
+        kind: Some(kind).filter(|_| about.is_integer()),
+        labels_because: (kind == Kind::Labels).then(|| format!("its path ends in {end}")),
+        ..Marks::default()
+    })
 }
 
 /// The channels of all volumes: `raw` and `seg` for the datasets `/raw/s0`, `/raw/s1` and `/seg`.

@@ -10,34 +10,26 @@ use voltile_base::geometry::Xyz;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize, usual_axes};
+use super::{VoxelSize, usual_axes};
 
 const MASK: &str = "/mask";
 
-pub(super) struct Segger;
-
-impl Layout for Segger {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let root = about.file.attributes("/").filter(|_| about.path == MASK)?;
-        if root.text("format").as_deref() != Some("segger") || !about.is_integer() {
-            return None;
-        }
-        let (voxel, origin) = root
-            .numbers("ijk_to_xyz_transform")
-            .and_then(|matrix| placed(&matrix))
-            .unzip();
-        Some(Marks {
-            because: Some("its format is segger".to_owned()),
-            axes: usual_axes(about.rank()),
-            voxel: voxel.flatten(),
-            origin,
-            ..Marks::labels("its format is segger, and /mask holds ids of regions")
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let root = about.file.attributes("/").filter(|_| about.path == MASK)?;
+    if root.text("format").as_deref() != Some("segger") || !about.is_integer() {
+        return None;
     }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+    let (voxel, origin) = root
+        .numbers("ijk_to_xyz_transform")
+        .and_then(|matrix| placed(&matrix))
+        .unzip();
+    Some(Marks {
+        because: Some("its format is segger".to_owned()),
+        axes: usual_axes(about.rank()),
+        voxel: voxel.flatten(),
+        origin,
+        ..Marks::labels("its format is segger, and /mask holds ids of regions")
+    })
 }
 
 /// The voxel size and the origin, unless the axes are rotated. The matrix 4 0 0 10, 0 4 0 20,

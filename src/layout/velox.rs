@@ -8,43 +8,34 @@ use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
 
-use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
 
 const IMAGES: &str = "/Data/Image/";
 
-pub(super) struct Velox;
-
-impl Layout for Velox {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let hash = about.path.strip_prefix(IMAGES)?.strip_suffix("/Data")?;
-        if hash.contains('/') || about.rank() != 3 {
-            return None;
-        }
-        let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
-        let metadata = metadata(about);
-        let notice = metadata.is_none().then(|| {
-            Notice::warning(
-                "it has no Metadata, or its Metadata is not JSON; its detector and voxel size are unknown",
-            )
-        });
-        let metadata = metadata.unwrap_or_default();
-        let detector = detector(&metadata);
-        Some(Marks {
-            because: Some(format!("it has {}", about.path)),
-            // A name with a slash would count as a path.
-            named_by: detector.map(|name| name.replace('/', "_")),
-            label: detector.map(str::to_owned),
-            notices: notice.into_iter().collect(),
-            ..Marks::from_spacings(axes, &about.dataset.shape, &pixel(&metadata))
-        })
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    let hash = about.path.strip_prefix(IMAGES)?.strip_suffix("/Data")?;
+    if hash.contains('/') || about.rank() != 3 {
+        return None;
     }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+    let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
+    let metadata = metadata(about);
+    let notice = metadata.is_none().then(|| {
+        Notice::warning(
+            "it has no Metadata, or its Metadata is not JSON; its detector and voxel size are unknown",
+        )
+    });
+    let metadata = metadata.unwrap_or_default();
+    let detector = detector(&metadata);
+    Some(Marks {
+        because: Some(format!("it has {}", about.path)),
+        // A name with a slash would count as a path.
+        named_by: detector.map(|name| name.replace('/', "_")),
+        label: detector.map(str::to_owned),
+        notices: notice.into_iter().collect(),
+        ..Marks::from_spacings(axes, &about.dataset.shape, &pixel(&metadata))
+    })
 }
 
 /// The JSON of the first frame, which zeros follow.

@@ -7,38 +7,36 @@
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::OpenError;
 
+use super::FoundChannel;
 use super::contents::Contents;
 use super::inventory::{ChannelRecord, Inventory, Role};
-use super::{FoundChannel, Layout};
+use super::plain;
 
-pub(super) struct Voltile;
-
-impl Layout for Voltile {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        match Inventory::from_file(contents.file)? {
-            Ok(_) => Some("it was written by voltile pyramid".to_owned()),
-            Err(problem) => {
-                contents.note(Notice::warning(format!(
-                    "{problem}; levels, names and ranges that it describes are not used"
-                )));
-                None
-            }
+pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    match Inventory::from_file(contents.file)? {
+        Ok(_) => Some("it was written by voltile pyramid".to_owned()),
+        Err(problem) => {
+            contents.note(Notice::warning(format!(
+                "{problem}; levels, names and ranges that it describes are not used"
+            )));
+            None
         }
     }
+}
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let Some(Ok(inventory)) = Inventory::from_file(contents.file) else {
-            return Ok(None);
-        };
-        if inventory.role == Role::Sidecar {
-            let problem = "it only holds derived levels for another file; open that file instead, which is in the \
-                           same folder";
-            return Err(OpenError::File {
-                file: contents.file.location().clone(),
-                problem: problem.to_owned(),
-            });
-        }
-        let channels = inventory.channels.iter();
-        Ok(Some(channels.filter_map(ChannelRecord::found).collect()))
+pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let Some(Ok(inventory)) = Inventory::from_file(contents.file) else {
+        // It was there when the file was recognised; it may have been replaced since.
+        return plain::channels(contents, |_| true);
+    };
+    if inventory.role == Role::Sidecar {
+        let problem = "it only holds derived levels for another file; open that file instead, which is in the \
+                       same folder";
+        return Err(OpenError::File {
+            file: contents.file.location().clone(),
+            problem: problem.to_owned(),
+        });
     }
+    let channels = inventory.channels.iter();
+    Ok(channels.filter_map(ChannelRecord::found).collect())
 }

@@ -8,44 +8,40 @@
 
 use voltile_base::geometry::Xyz;
 
+use super::Rank;
 use super::contents::About;
 use super::dream3d::{Geometry, cells};
 use super::marks::Marks;
-use super::{Layout, Rank};
 
 const ROOT: &str = "/VTKHDF";
 
-pub(super) struct VtkHdf;
-
-impl Layout for VtkHdf {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        // Along each axis there is one point more than there are cells.
-        let beyond_cells = match about.group().strip_prefix(ROOT)? {
-            "/PointData" => 1.0,
-            "/CellData" => 0.0,
-            _ => return None,
-        };
-        let image = about.file.attributes(ROOT)?;
-        let extent = image.numbers("WholeExtent")?;
-        let geometry = Geometry {
-            dimensions: extent
-                .chunks_exact(2)
-                .map(|ends| ends[1] - ends[0] + beyond_cells)
-                .collect(),
-            spacing: image.numbers("Spacing").unwrap_or_default(),
-            origin: image.numbers("Origin").unwrap_or_default(),
-            unit: None,
-        };
-        let shown = about.group_attributes().text("Scalars");
-        let is_shown = shown.as_deref() == Some(about.last());
-        let mut marks = cells(about, &geometry)?;
-        marks.rank = is_shown.then_some(Rank::Declared);
-        if let Some([xx, yx, zx, xy, yy, zy, xz, yz, zz]) = image.numbers("Direction").as_deref() {
-            marks.directions = Some([[*xx, *xy, *xz], [*yx, *yy, *yz], [*zx, *zy, *zz]]);
-        }
-        if let (Some(transform), [x, _, y, _, z, _]) = (marks.transform(), &extent[..]) {
-            marks.origin = Some(transform.apply(Xyz::new(*x, *y, *z)));
-        }
-        Some(marks)
+pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    // Along each axis there is one point more than there are cells.
+    let beyond_cells = match about.group().strip_prefix(ROOT)? {
+        "/PointData" => 1.0,
+        "/CellData" => 0.0,
+        _ => return None,
+    };
+    let image = about.file.attributes(ROOT)?;
+    let extent = image.numbers("WholeExtent")?;
+    let geometry = Geometry {
+        dimensions: extent
+            .chunks_exact(2)
+            .map(|ends| ends[1] - ends[0] + beyond_cells)
+            .collect(),
+        spacing: image.numbers("Spacing").unwrap_or_default(),
+        origin: image.numbers("Origin").unwrap_or_default(),
+        unit: None,
+    };
+    let shown = about.group_attributes().text("Scalars");
+    let is_shown = shown.as_deref() == Some(about.last());
+    let mut marks = cells(about, &geometry)?;
+    marks.rank = is_shown.then_some(Rank::Declared);
+    if let Some([xx, yx, zx, xy, yy, zy, xz, yz, zz]) = image.numbers("Direction").as_deref() {
+        marks.directions = Some([[*xx, *xy, *xz], [*yx, *yy, *yz], [*zx, *zy, *zz]]);
     }
+    if let (Some(transform), [x, _, y, _, z, _]) = (marks.transform(), &extent[..]) {
+        marks.origin = Some(transform.apply(Xyz::new(*x, *y, *z)));
+    }
+    Some(marks)
 }

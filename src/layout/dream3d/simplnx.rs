@@ -7,31 +7,22 @@
 use voltile_base::units;
 
 use super::{Geometry, cells};
-use crate::layout::Layout;
 use crate::layout::contents::About;
 use crate::layout::marks::Marks;
 
 const STRUCTURE: &str = "/DataStructure/";
 
-pub(in crate::layout) struct Simplnx;
-
-impl Layout for Simplnx {
-    fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let name = about.path.strip_prefix(STRUCTURE)?.split('/').next()?;
-        let own = about.file.attributes(&format!("{STRUCTURE}{name}"))?;
-        let geometry = Geometry {
-            dimensions: own.numbers("_DIMENSIONS")?,
-            spacing: own.numbers("_SPACING").unwrap_or_default(),
-            origin: own.numbers("_ORIGIN").unwrap_or_default(),
-            // Other values are not lengths: "Unknown", for example.
-            unit: own
-                .text("Units")
-                .filter(|unit| units::in_nanometres(unit.trim()).is_some()),
-        };
-        cells(about, &geometry)
-    }
-
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+pub(in crate::layout) fn marks(about: &About<'_>) -> Option<Marks> {
+    let name = about.path.strip_prefix(STRUCTURE)?.split('/').next()?;
+    let own = about.file.attributes(&format!("{STRUCTURE}{name}"))?;
+    let geometry = Geometry {
+        dimensions: own.numbers("_DIMENSIONS")?,
+        spacing: own.numbers("_SPACING").unwrap_or_default(),
+        origin: own.numbers("_ORIGIN").unwrap_or_default(),
+        // Other values are not lengths: "Unknown", for example.
+        unit: own
+            .text("Units")
+            .filter(|unit| units::in_nanometres(unit.trim()).is_some()),
+    };
+    cells(about, &geometry)
 }

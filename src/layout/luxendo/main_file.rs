@@ -9,34 +9,30 @@ use voltile_base::name::Name;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 use crate::layout::contents::Contents;
-use crate::layout::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use crate::layout::{FoundChannel, FoundLevel, Paths, numbered};
 
-pub(in crate::layout) struct MainFile;
+pub(in crate::layout) fn recognise(contents: &Contents<'_>) -> Option<String> {
+    let times = numbered(contents.root(), "timepoint_");
+    let path = views(contents.file, &times)
+        .first()?
+        .data(&times.first()?.1, "res_0");
+    contents.file.has(&path).then(|| format!("it has {path}"))
+}
 
-impl Layout for MainFile {
-    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let times = numbered(contents.root(), "timepoint_");
-        let path = views(contents.file, &times)
-            .first()?
-            .data(&times.first()?.1, "res_0");
-        contents.file.has(&path).then(|| format!("it has {path}"))
+pub(in crate::layout) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    let times = numbered(contents.root(), "timepoint_");
+    let views = views(contents.file, &times);
+    let mut channels = Vec::with_capacity(views.len());
+    for view in &views {
+        let of_channel = views.iter().filter(|other| other.channel == view.channel);
+        let name = if of_channel.count() > 1 {
+            Name::nearest(&format!("{}_{}", view.channel, view.name))
+        } else {
+            Name::nearest(&view.channel)
+        };
+        channels.push(FoundChannel::new(name, view.levels(contents.file, &times)));
     }
-
-    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let times = numbered(contents.root(), "timepoint_");
-        let views = views(contents.file, &times);
-        let mut channels = Vec::with_capacity(views.len());
-        for view in &views {
-            let of_channel = views.iter().filter(|other| other.channel == view.channel);
-            let name = if of_channel.count() > 1 {
-                Name::nearest(&format!("{}_{}", view.channel, view.name))
-            } else {
-                Name::nearest(&view.channel)
-            };
-            channels.push(FoundChannel::new(name, view.levels(contents.file, &times)));
-        }
-        Ok(Some(channels))
-    }
+    Ok(channels)
 }
 
 /// A view of a channel, by the names of their groups.
