@@ -60,7 +60,6 @@ mod vtk_hdf;
 mod words;
 
 use contents::{ChannelSource, Contents, Layout};
-use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
@@ -71,7 +70,7 @@ pub(in crate::layout) use channel::{
     range, spatial, usual_axes, whole_factor,
 };
 pub(crate) use omissions::first_of;
-pub use plain::ChannelOverrides;
+pub use plain::channel_at;
 
 /// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare
 /// the lists of the README and of `docs/makers.md` with this one.
@@ -213,17 +212,6 @@ fn take_beside(channels: &mut Vec<FoundChannel>) -> Vec<FoundChannel> {
     channels
         .extract_if(.., |channel| channel.rank > last_of_data)
         .collect()
-}
-
-/// The channel of the dataset at `path`; `given` overrides what is detected.
-pub fn channel_at(
-    file: &OpenFile,
-    path: &str,
-    name: Name,
-    given: &ChannelOverrides,
-) -> Result<FoundChannel, OpenError> {
-    let volume = Contents::new(file).candidate(path)?;
-    Ok(plain::channel_of(volume, name, given))
 }
 
 #[cfg(test)]

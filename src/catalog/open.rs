@@ -32,7 +32,7 @@ use super::{
 };
 use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
-use crate::layout::{self, ChannelOverrides, FoundChannel, Rank};
+use crate::layout::{self, FoundChannel, Rank};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
@@ -788,19 +788,9 @@ impl DatasetOpening<'_> {
         given: &ChannelSettings,
         file: &OpenFile,
     ) -> Option<Channel> {
-        let levels = given.levels.iter();
-        let known = ChannelOverrides {
-            axes: given.axes.clone(),
-            fixed: given.index.clone().into_iter().collect(),
-            kind: given.kind,
-            levels: levels
-                .map(|level| (level.path.clone(), level.factor))
-                .collect(),
-            stored_values: given.stored_values,
-        };
         let finest = given.levels.first().map(|level| &level.path);
         let path = given.path.as_ref().or(finest)?;
-        let opened = match layout::channel_at(file, path, name.clone(), &known) {
+        let opened = match layout::channel_at(file, path, name.clone(), given) {
             Err(error) => Err(error.to_string()),
             Ok(found) => {
                 let found = FoundChannel {

@@ -13,7 +13,7 @@ use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Window};
 use voltile_hdf5::volume::ComplexPart;
-use voltile_hdf5::volume::hdf5::{OpenError, View};
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
 
 use super::contents::{About, Candidate, Contents};
 use super::detector::{self, DetectorStacks};
@@ -22,6 +22,7 @@ use super::marks::Marks;
 use super::names::{names, numbered};
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Paths, Rank, VoxelSize};
+use crate::config::ChannelSettings;
 
 /// Datasets of programs that always use the same axes and do not write them down: the end of the
 /// path, the axes and the kind. These are CellH5's pictures, and the objects in them.
@@ -34,10 +35,11 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let (end, axes, kind) = KNOWN
         .into_iter()
         .find(|(end, axes, _)| about.path.ends_with(end) && about.rank() == axes.len())?;
+    let kind = Some(kind).filter(|_| about.is_integer());
     Some(Marks {
         axes: Axes::new(axes).ok(),
-        kind: Some(kind).filter(|_| about.is_integer()),
-        labels_because: (kind == Kind::Labels).then(|| format!("its path ends in {end}")),
+        labels_because: (kind == Some(Kind::Labels)).then(|| format!("its path ends in {end}")),
+        kind,
         ..Marks::default()
     })
 }
@@ -174,59 +176,47 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
     parts.collect()
 }
 
-/// The settings of the channel of a dataset, which override what is detected.
-#[derive(Debug, Clone, Default)]
-pub struct ChannelOverrides {
-    /// The axes.
-    pub axes: Option<Axes>,
-    /// Axes fixed at a position.
-    pub fixed: Vec<(AxisName, u64)>,
-    /// The kind.
-    pub kind: Option<Kind>,
-    /// The path and the factor of each stored level, finest first; empty for the dataset alone.
-    pub levels: Vec<(String, Option<Xyz<u64>>)>,
-    /// Whether stored values are served although they stand for other values.
-    pub stored_values: bool,
-}
-
-/// The channel of one dataset; `given` overrides what is detected.
-pub(super) fn channel_of(
-    mut volume: Candidate,
+/// The channel of the dataset at `path`; `given` overrides what is detected.
+pub fn channel_at(
+    file: &OpenFile,
+    path: &str,
     name: Name,
-    given: &ChannelOverrides,
-) -> FoundChannel {
+    given: &ChannelSettings,
+) -> Result<FoundChannel, OpenError> {
+    let mut volume = Contents::new(file).candidate(path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
     volume.forget_values_unless(&axes, given.kind);
     if given.stored_values {
         volume.marks.values = None;
     }
     let mut view = View {
-        fixed: given.fixed.clone(),
+        fixed: given.index.clone().into_iter().collect(),
         ..volume.view(axes)
     };
-    let component = given.fixed.iter().find(|(axis, _)| *axis == AxisName::C);
+    let component = given.index.get(&AxisName::C);
     // Complex numbers without an axis c have their parts in its place.
-    if let Some((_, index)) = component
+    if let Some(index) = component
         && view.part.is_some()
         && view.axes.position(AxisName::C).is_none()
     {
         view.part = ComplexPart::ALL.get(*index as usize).copied();
     }
-    let one = [(volume.path.clone(), Some(Xyz::all(1)))];
-    let levels = if given.levels.is_empty() {
-        &one[..]
-    } else {
-        &given.levels
-    };
-    let levels = levels.iter().map(|(path, factor)| FoundLevel {
-        factor: *factor,
-        paths: Paths::One(path.clone()),
+    let level = |path: &str, factor| FoundLevel {
+        factor,
+        paths: Paths::One(path.to_owned()),
         view: view.clone(),
-    });
-    let mut channel = described(name, &volume, levels.collect());
+    };
+    let levels = match &given.levels[..] {
+        [] => vec![level(path, Some(Xyz::all(1)))],
+        given => given
+            .iter()
+            .map(|given| level(&given.path, given.factor))
+            .collect(),
+    };
+    let mut channel = described(name, &volume, levels);
     if channel.kind == Kind::Rgb && component.is_some() {
         channel.kind = Kind::Image;
     }
     channel.kind = given.kind.unwrap_or(channel.kind);
-    channel
+    Ok(channel)
 }
