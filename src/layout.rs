@@ -66,8 +66,8 @@ use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 pub(crate) use alignment::align;
 pub use channel::{FoundChannel, FoundLevel, Part, Paths, Rank};
 pub(in crate::layout) use channel::{
-    MAX_NUMBERED, VoxelSize, group_of, hex_colour, holds_ids, last_of, number_after, numbered,
-    range, spatial, usual_axes, whole_factor,
+    MAX_NUMBERED, VoxelSize, group_of, hex_colour, last_of, number_after, numbered, range, spatial,
+    usual_axes, whole_factor,
 };
 pub(crate) use omissions::first_of;
 pub use plain::channel_at;

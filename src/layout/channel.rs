@@ -9,8 +9,8 @@ use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Number, Window};
 use voltile_base::request::digits;
 use voltile_base::units;
+use voltile_hdf5::volume::ComplexPart;
 use voltile_hdf5::volume::hdf5::View;
-use voltile_hdf5::volume::{ComplexPart, VoxelType};
 
 /// How likely a dataset is what its file was written for. Channels are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -344,12 +344,4 @@ pub(super) fn along(shape: &[u64], axes: &Axes, axis: AxisName) -> u64 {
 pub(super) fn usual_axes(rank: usize) -> Option<Axes> {
     let axes = ["yx", "zyx", "tzyx"].get(rank.checked_sub(2)?)?;
     Axes::new(axes).ok()
-}
-
-/// Whether the type is wide enough for ids.
-pub(super) fn holds_ids(voxel: VoxelType) -> bool {
-    matches!(
-        voxel,
-        VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64
-    )
 }

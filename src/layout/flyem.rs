@@ -8,12 +8,12 @@
 
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
-use voltile_hdf5::volume::Values;
 use voltile_hdf5::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
+use voltile_hdf5::volume::{Values, VoxelType};
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::{FoundChannel, holds_ids, plain};
+use super::{FoundChannel, plain};
 
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
@@ -43,7 +43,8 @@ fn stack(about: &About<'_>) -> Marks {
     let table = about.file.dataset(TRANSFORMS).ok();
     let table = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
     let Some(table) = table else {
-        let are_ids = holds_ids(about.dataset.stored.voxel);
+        use VoxelType::{I32, I64, U32, U64};
+        let are_ids = matches!(about.dataset.stored.voxel, U32 | I32 | U64 | I64);
         return Marks {
             because: Some("it has /stack".to_owned()),
             ..Marks::labels_if(are_ids, "/stack has ids of 32 or 64 bits")
