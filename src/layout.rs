@@ -177,13 +177,11 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
         }
     }
     let beside = take_beside(&mut channels);
-    omissions::note_links(&contents);
-    omissions::note_hidden(&contents);
-    let lost = omissions::explanation(
-        contents.unopened(),
-        contents.unlisted(),
-        contents.unfollowed(),
-    );
+    let mut lost = None;
+    if let Some(search) = contents.searched() {
+        omissions::note(&contents, search);
+        lost = omissions::explanation(&search.unopened, &search.unlisted, &search.unfollowed);
+    }
     Ok(Discovery {
         layout: name,
         because,

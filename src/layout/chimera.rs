@@ -84,7 +84,8 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
 fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError> {
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
     for volume in contents
-        .volumes()?
+        .search()?
+        .volumes
         .iter()
         .filter(|volume| volume.marked_by(NAME).is_some())
     {

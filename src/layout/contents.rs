@@ -59,12 +59,15 @@ pub(super) struct Contents<'a> {
 }
 
 /// The result of the walk over all datasets.
-struct Search {
-    volumes: Vec<Candidate>,
-    /// The reasons why objects could not be opened or listed.
-    unopened: Vec<String>,
-    unlisted: Vec<UnlistedDataset>,
-    unfollowed: Vec<UnfollowedLink>,
+pub(super) struct Search {
+    /// The datasets that look like volumes: shallow ones first, then by path; numbers in paths by
+    /// value.
+    pub volumes: Vec<Candidate>,
+    /// The objects that could not be opened or listed, each with the reason.
+    pub unopened: Vec<String>,
+    pub unlisted: Vec<UnlistedDataset>,
+    /// The links to other files that could not be followed.
+    pub unfollowed: Vec<UnfollowedLink>,
     /// Each soft link to a dataset, and the path by which the dataset was found.
     aliases: Vec<(String, String)>,
 }
@@ -175,51 +178,25 @@ impl<'a> Contents<'a> {
         self.root.get_or_init(|| self.file.names_in("/"))
     }
 
-    /// All datasets that look like volumes, shallow ones first, then by path; numbers in paths by
-    /// value.
-    pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
-        self.search()
-            .map(|search| search.volumes.as_slice())
-            .map_err(OpenError::clone)
+    /// The result of the walk over all datasets, which begins with the first call.
+    pub fn search(&self) -> Result<&Search, OpenError> {
+        let search = self.search.get_or_init(|| Search::new(self));
+        search.as_ref().map_err(OpenError::clone)
     }
 
-    /// The links to other files that the search for volumes could not follow; none if there was no
-    /// search.
-    pub fn unfollowed(&self) -> &[UnfollowedLink] {
-        self.searched().map_or(&[], |search| &search.unfollowed)
-    }
-
-    /// The objects that could not be opened or listed, each with the reason; nothing if there was
-    /// no search.
-    pub fn unopened(&self) -> &[String] {
-        self.searched().map_or(&[], |search| &search.unopened)
-    }
-
-    /// The datasets that are never channels; nothing if there was no search.
-    pub fn unlisted(&self) -> &[UnlistedDataset] {
-        self.searched().map_or(&[], |search| &search.unlisted)
+    /// The result of the walk; `None` if there was none, or if it failed.
+    pub fn searched(&self) -> Option<&Search> {
+        self.search.get()?.as_ref().ok()
     }
 
     /// The path under which the search found the dataset that the soft link at `path` leads to;
     /// `path` itself if there is no soft link, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
-        let Some(search) = self.searched() else {
-            return path;
-        };
-        let mut aliases = search.aliases.iter();
-        match aliases.find(|(alias, _)| alias == path) {
+        let aliases = self.searched().map_or(&[][..], |search| &search.aliases);
+        match aliases.iter().find(|(alias, _)| alias == path) {
             Some((_, target)) => target,
             None => path,
         }
-    }
-
-    /// The results of the search; `None` if there was none, or if it failed.
-    fn searched(&self) -> Option<&Search> {
-        self.search.get()?.as_ref().ok()
-    }
-
-    fn search(&self) -> Result<&Search, &OpenError> {
-        self.search.get_or_init(|| Search::new(self)).as_ref()
     }
 
     /// The dataset at a path, with its marks.
@@ -243,9 +220,8 @@ impl<'a> Contents<'a> {
 
     /// Why one of the volumes is of the layout of this name.
     pub fn marked_by(&self, layout: &str) -> Option<String> {
-        self.volumes()
-            .ok()?
-            .iter()
+        let mut volumes = self.search().ok()?.volumes.iter();
+        volumes
             .find_map(|volume| volume.marked_by(layout))
             .map(str::to_owned)
     }

@@ -47,8 +47,9 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 }
 
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
-    let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
-    let DetectorStacks { stacks, .. } = stacks(contents, &volumes);
+    let search = contents.search().ok()?;
+    let volumes: Vec<&Candidate> = search.volumes.iter().collect();
+    let DetectorStacks { stacks, .. } = stacks(contents.file, &volumes, &search.unfollowed);
     let stack = stacks.first()?;
     Some(format!(
         "{} is in numbered parts, the first of which is {}",
@@ -65,17 +66,18 @@ pub(super) struct DetectorStacks<'a> {
     pub taken: HashSet<String>,
 }
 
-/// Joins the numbered parts of detectors.
+/// Joins the numbered parts of detectors. `missing` are links to parts that could not be followed.
 pub(super) fn stacks<'a>(
-    contents: &'a Contents<'_>,
+    file: &OpenFile,
     volumes: &[&'a Candidate],
+    missing: &'a [UnfollowedLink],
 ) -> DetectorStacks<'a> {
     let mut found = DetectorStacks::default();
-    for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
+    for ((group, prefix), run) in runs(volumes, missing) {
         let Some(stack) = Stack::new(format!("{group}/{prefix}"), &run) else {
             continue;
         };
-        if !holds_detector_data(contents.file, group) {
+        if !holds_detector_data(file, group) {
             continue;
         }
         let paths = stack.parts.iter().filter_map(|part| part.path.clone());
@@ -95,20 +97,7 @@ pub(super) fn stacks<'a>(
 }
 
 /// A numbered dataset, or a link to one that could not be followed.
-#[derive(Clone, Copy)]
-enum Numbered<'a> {
-    Dataset(&'a Candidate),
-    Missing(&'a UnfollowedLink),
-}
-
-impl<'a> Numbered<'a> {
-    fn dataset(&self) -> Option<&'a Candidate> {
-        match self {
-            Numbered::Dataset(volume) => Some(volume),
-            Numbered::Missing(_) => None,
-        }
-    }
-}
+type Numbered<'a> = Result<&'a Candidate, &'a UnfollowedLink>;
 
 /// Numbered datasets and links, by their group and the name before the number.
 type NumberedRuns<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
@@ -117,10 +106,8 @@ fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Numbere
     let mut runs = NumberedRuns::new();
     let datasets = volumes
         .iter()
-        .map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
-    let links = missing
-        .iter()
-        .map(|link| (link.path.as_str(), Numbered::Missing(link)));
+        .map(|volume| (volume.path.as_str(), Ok(*volume)));
+    let links = missing.iter().map(|link| (link.path.as_str(), Err(link)));
     // Where several names have the same number, the first dataset has it.
     for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
@@ -153,33 +140,24 @@ fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     class.is_some_and(|class| class == "NXdetector")
 }
 
-/// The type and the size of a detector's frames.
-#[derive(Clone, Copy, PartialEq)]
-struct FrameFormat {
-    voxel: VoxelType,
-    rows: u64,
-    columns: u64,
-}
+/// The type of a detector's voxels, and the extents of its frames: rows and columns.
+type FrameFormat<'a> = (VoxelType, &'a [u64]);
 
 /// The format of the frames of a dataset; `None` if it holds no frames.
-fn frame_format(volume: &Candidate) -> Option<FrameFormat> {
-    let [_, rows, columns] = *volume.shape else {
+fn frame_format(volume: &Candidate) -> Option<FrameFormat<'_>> {
+    let [_, frame @ ..] = &volume.shape[..] else {
         return None;
     };
     let axes = volume.marks.axes.as_ref();
     let may_begin_with_z = axes.is_none_or(|axes| axes.position(AxisName::Z) == Some(0));
-    may_begin_with_z.then_some(FrameFormat {
-        voxel: volume.voxel,
-        rows,
-        columns,
-    })
+    (frame.len() == 2 && may_begin_with_z).then_some((volume.voxel, frame))
 }
 
 /// The format of the frames of most parts; if two are equally frequent, the one of the part with
 /// the smallest number.
-fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat> {
-    let mut counts: Vec<(FrameFormat, usize)> = Vec::new();
-    for found in run.filter_map(Numbered::dataset).filter_map(frame_format) {
+fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat<'a>> {
+    let mut counts: Vec<(FrameFormat<'_>, usize)> = Vec::new();
+    for found in run.flatten().filter_map(|part| frame_format(part)) {
         match counts.iter_mut().find(|(format, _)| *format == found) {
             Some((_, count)) => *count += 1,
             None => counts.push((found, 1)),
@@ -213,13 +191,14 @@ impl<'a> Stack<'a> {
     /// The stack of the parts whose frames have the format of most parts; `None` if there are none.
     fn new(named_by: String, run: &BTreeMap<u64, Numbered<'a>>) -> Option<Self> {
         let typical = typical_format(run.values())?;
-        let may_be_part = |numbered: &Numbered<'_>| match numbered {
-            Numbered::Dataset(volume) => frame_format(volume) == Some(typical),
-            Numbered::Missing(_) => true,
+        let may_be_part = |numbered: &Numbered<'_>| {
+            numbered
+                .ok()
+                .is_none_or(|volume| frame_format(volume) == Some(typical))
         };
         let candidates = run.iter().filter(|(_, numbered)| may_be_part(numbered));
         let (start, _) = candidates.clone().next()?;
-        let depths = candidates.filter_map(|(_, numbered)| Some(numbered.dataset()?.shape[0]));
+        let depths = candidates.filter_map(|(_, numbered)| Some(numbered.ok()?.shape[0]));
         let full = depths.max()?;
         // A dataset with a far larger number than the rest is not a part.
         let furthest = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
@@ -229,10 +208,10 @@ impl<'a> Stack<'a> {
             .partition(|(number, numbered)| near.contains(number) && may_be_part(numbered));
         let names = others
             .iter()
-            .filter_map(|(_, numbered)| Some(last_of(&numbered.dataset()?.path).to_owned()));
+            .filter_map(|(_, numbered)| Some(last_of(&numbered.ok()?.path).to_owned()));
         let mut stack = Self {
             named_by,
-            first: parts.iter().find_map(|(_, numbered)| numbered.dataset())?,
+            first: parts.iter().find_map(|(_, numbered)| numbered.ok())?,
             full,
             parts: Vec::new(),
             next: *start,
@@ -252,8 +231,8 @@ impl<'a> Stack<'a> {
     fn add(&mut self, number: u64, part: &Numbered<'_>) {
         self.skip_to(number);
         let (path, depth) = match part {
-            Numbered::Dataset(volume) => (&volume.path, volume.shape[0]),
-            Numbered::Missing(link) => {
+            Ok(volume) => (&volume.path, volume.shape[0]),
+            Err(link) => {
                 self.is_complete = false;
                 if link.is_refused() {
                     return self.skip_to(number.saturating_add(1));

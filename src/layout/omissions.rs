@@ -6,40 +6,25 @@ use std::collections::{BTreeMap, HashSet};
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::UnfollowedLink;
 
-use super::contents::{Contents, UnlistedDataset};
+use super::contents::{Contents, Search, UnlistedDataset};
 
 /// Maximum number of links, objects or paths that a message names.
 const MAX_NAMED: usize = 8;
 
-/// Notes each of the first links that were not followed, and the number of further links.
-pub(super) fn note_links(contents: &Contents<'_>) {
-    let links = contents.unfollowed();
-    for UnfollowedLink { path, reason, .. } in links.iter().take(MAX_NAMED) {
-        contents.note(Notice::warning(format!("the link was not followed: {reason}")).about(path));
-    }
-    let further = links.len().saturating_sub(MAX_NAMED);
-    if further > 0 {
-        contents.note(Notice::warning(format!(
-            "{further} other links were not followed"
-        )));
-    }
-}
-
-/// Notes what the search has found and does not show: each of the first objects that cannot be
-/// opened, and datasets that may hold pictures, together if the reason is the same.
-pub(super) fn note_hidden(contents: &Contents<'_>) {
-    let unopened = contents.unopened();
-    for reason in unopened.iter().take(MAX_NAMED) {
-        contents.note(Notice::warning(reason.as_str()));
-    }
-    let further = unopened.len().saturating_sub(MAX_NAMED);
-    if further > 0 {
-        contents.note(Notice::warning(format!(
-            "{further} other objects cannot be opened, and are left out"
-        )));
-    }
+/// Notes what the search has found and does not show: links that were not followed, objects that
+/// cannot be opened, and datasets that may hold pictures, together if the reason is the same.
+pub(super) fn note(contents: &Contents<'_>, search: &Search) {
+    let links = search.unfollowed.iter();
+    let links = links.map(|UnfollowedLink { path, reason, .. }| {
+        Notice::warning(format!("the link was not followed: {reason}")).about(path)
+    });
+    note_first(contents, links, "other links were not followed");
+    let unopened = search.unopened.iter();
+    let unopened = unopened.map(|reason| Notice::warning(reason.as_str()));
+    let further = "other objects cannot be opened, and are left out";
+    note_first(contents, unopened, further);
     let mut hidden: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for dataset in contents.unlisted() {
+    for dataset in &search.unlisted {
         if dataset.may_be_pictures {
             hidden.entry(&dataset.why).or_default().push(&dataset.path);
         }
@@ -53,6 +38,21 @@ pub(super) fn note_hidden(contents: &Contents<'_>) {
                 first_of(paths.iter().map(|path| (*path).to_owned()))
             )),
         });
+    }
+}
+
+/// Records the first notices; `further` says what the number of the other ones counts.
+fn note_first(
+    contents: &Contents<'_>,
+    notices: impl ExactSizeIterator<Item = Notice>,
+    further: &str,
+) {
+    let count = notices.len().saturating_sub(MAX_NAMED);
+    for notice in notices.take(MAX_NAMED) {
+        contents.note(notice);
+    }
+    if count > 0 {
+        contents.note(Notice::warning(format!("{count} {further}")));
     }
 }
 

@@ -51,9 +51,11 @@ pub(super) fn channels(
     contents: &Contents<'_>,
     is_of_layout: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
-    let volumes = contents.volumes()?.iter();
+    let search = contents.search()?;
+    let volumes = search.volumes.iter();
     let (mut own, foreign): (Vec<_>, Vec<_>) = volumes.partition(|volume| is_of_layout(volume));
-    let DetectorStacks { stacks, taken } = detector::stacks(contents, &own);
+    let DetectorStacks { stacks, taken } =
+        detector::stacks(contents.file, &own, &search.unfollowed);
     own.retain(|volume| !taken.contains(volume.path.as_str()));
     let (data, mut beside): (Vec<_>, Vec<_>) = pyramids(&own)
         .into_iter()
