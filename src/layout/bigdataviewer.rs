@@ -100,7 +100,7 @@ impl Setup<'_> {
         let mut channel = FoundChannel::new(Name::nearest(&self.group), levels);
         if let Some(described) = self.sequence.setups.get(&self.number) {
             let voxel = VoxelSize::xyz(&described.voxel, described.unit.as_deref());
-            let place = || "the XML file: voxelSize of the view setup".to_owned();
+            let place = "the XML file: voxelSize of the view setup";
             channel = channel.with_voxel(voxel.map(|voxel| voxel.found_in(place)));
             channel.facts.label.clone_from(&described.name);
         }

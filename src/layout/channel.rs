@@ -215,12 +215,10 @@ impl VoxelSize {
         })
     }
 
-    /// The same size, found in `place`, unless it is known already where it was found.
-    pub(super) fn found_in(self, place: impl FnOnce() -> String) -> Self {
-        Self {
-            from: self.from.or_else(|| Some(place())),
-            ..self
-        }
+    /// The same size, found in `place`.
+    pub(super) fn found_in(self, place: impl Into<String>) -> Self {
+        let from = Some(place.into());
+        Self { from, ..self }
     }
 
     /// The same size if the axes of the dataset, so far named `before`, are named `axes`: a size

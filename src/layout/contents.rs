@@ -308,7 +308,7 @@ impl Candidate {
         self.marked_by
             .extend(found.because.take().map(|because| (layout.name, because)));
         found.voxel = found.voxel.map(|voxel| {
-            voxel.found_in(|| format!("{}, as {} describes it", about.path, layout.name))
+            voxel.found_in(format!("{}, as {} describes it", about.path, layout.name))
         });
         // An earlier layout may have named the axes otherwise: its names are in force.
         if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)

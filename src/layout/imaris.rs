@@ -7,6 +7,8 @@
 //! served alone: then the groups of levels are in its root. Sizes of levels are halved and rounded
 //! down.
 
+use std::str::FromStr;
+
 use voltile_base::geometry::{Affine, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::Window;
@@ -212,7 +214,7 @@ impl<'a> ImarisGroups<'a> {
             &self.file.attributes(finest)?.numbers("element_size_um")?,
             Some("µm"),
         )?;
-        Some(voxel.found_in(|| format!("{finest}: element_size_um")))
+        Some(voxel.found_in(format!("{finest}: element_size_um")))
     }
 }
 
@@ -237,11 +239,14 @@ fn add_info(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
 
 /// The extents in the attributes `<prefix>X`, `<prefix>Y` and `<prefix>Z`.
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
-    let [x, y, z] = ["X", "Y", "Z"].map(|axis| -> Option<u64> {
-        let text = attributes.text(&format!("{prefix}{axis}"))?;
-        text.trim().parse().ok()
-    });
-    Some(Xyz::new(x?, y?, z?)).filter(|size| size.volume() > 0)
+    let names = ["X", "Y", "Z"].map(|axis| format!("{prefix}{axis}"));
+    parsed(attributes, names).filter(|size: &Xyz<u64>| size.volume() > 0)
+}
+
+/// The numbers in the attributes of these names, for x, y and z. Imaris writes numbers as text.
+fn parsed<T: FromStr>(attributes: &Attributes, names: [String; 3]) -> Option<Xyz<T>> {
+    let [x, y, z] = names.map(|name| attributes.text(&name)?.trim().parse().ok());
+    Some(Xyz::new(x?, y?, z?))
 }
 
 /// The power of two nearest to the ratio of sizes, since sizes are rounded down at each level: 2
@@ -271,12 +276,11 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     if let Some((_, edges)) = corner_and_voxel(&image, size)
         && let Some(voxel) = VoxelSize::new(edges, unit.as_deref())
     {
-        return Some(voxel.found_in(|| "/DataSetInfo/Image: ExtMin, ExtMax".to_owned()));
+        return Some(voxel.found_in("/DataSetInfo/Image: ExtMin, ExtMax"));
     }
-    let [x, y, z] = ["Sample", "Line", "Plane"]
-        .map(|name| number(&image, &format!("RecordingEntry{name}Spacing")));
-    let voxel = VoxelSize::new(Xyz::new(x?, y?, z?), unit.as_deref())?;
-    Some(voxel.found_in(|| "/DataSetInfo/Image: RecordingEntry…Spacing".to_owned()))
+    let names = ["Sample", "Line", "Plane"].map(|name| format!("RecordingEntry{name}Spacing"));
+    let voxel = VoxelSize::new(parsed(&image, names)?, unit.as_deref())?;
+    Some(voxel.found_in("/DataSetInfo/Image: RecordingEntry…Spacing"))
 }
 
 /// Where the image lies in the microscope's space; `None` if its corner is at 0, which says
@@ -303,12 +307,7 @@ fn corner_and_voxel(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz
 
 /// `ExtMin` or `ExtMax` along x, y and z; `end` is `Min` or `Max`.
 fn corner(image: &Attributes, end: &str) -> Option<Xyz<f64>> {
-    let [x, y, z] = [0, 1, 2].map(|axis| number(image, &format!("Ext{end}{axis}")));
-    Some(Xyz::new(x?, y?, z?))
-}
-
-fn number(image: &Attributes, name: &str) -> Option<f64> {
-    image.text(name)?.trim().parse().ok()
+    parsed(image, [0, 1, 2].map(|axis| format!("Ext{end}{axis}")))
 }
 
 #[cfg(test)]
