@@ -162,7 +162,7 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
             && let Some(first) = paths.get(&*base)
-            && let Some(factor) = fitting(volumes[*first], volume, &factors)
+            && let Some(factor) = fitting(volumes[*first], volume, factors)
         {
             runs.entry(*first).or_default().push(PyramidLevel {
                 place,
@@ -182,38 +182,34 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     runs.collect()
 }
 
-/// The path of the finest level, and the factors: one number, or three, at the end of a name.
-/// `raw_2` is `raw` and 2, `Data_2_2_1` is `Data` and 2, 2, 1, and `/0/MipMaps/DATA/DATA_XY_2` is
-/// `/0/DATA` and 2.
-fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<u64>)> {
-    if let Some((group, factor)) = path.split_once(MIPMAPS) {
-        return Some((format!("{group}/DATA").into(), vec![digits(factor)?]));
+/// The path of the finest level, and the factors that the end of a name may mean. `Data_2_2_1` is
+/// `Data` and 2, 2, 1 along x, y and z. A single number says nothing about z: `raw_2` is `raw` and
+/// 2, 2, 1 or 2, 2, 2; and so is `/0/MipMaps/DATA/DATA_XY_2`, which is a level of `/0/DATA`.
+fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<Xyz<u64>>)> {
+    let with_any_z = |factor| vec![Xyz::new(factor, factor, 1), Xyz::all(factor)];
+    if let Some((group, last)) = path.split_once(MIPMAPS) {
+        return Some((format!("{group}/DATA").into(), with_any_z(factor(last)?)));
     }
     let parts: Vec<&str> = path.rsplitn(4, '_').collect();
     if let [z, y, x, base] = parts[..]
         && let (Some(x), Some(y), Some(z)) = (factor(x), factor(y), factor(z))
     {
-        return Some((base.into(), vec![x, y, z]));
+        return Some((base.into(), vec![Xyz::new(x, y, z)]));
     }
     let (base, last) = path.rsplit_once('_')?;
-    Some((base.into(), vec![factor(last)?]))
+    Some((base.into(), with_any_z(factor(last)?)))
 }
 
 fn factor(text: &str) -> Option<u64> {
     digits(text).filter(|factor| *factor > 0)
 }
 
-/// The factor along x, y and z, if the sizes match it; a single number says nothing about z.
-fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xyz<u64>> {
+/// The first of the factors that the sizes match.
+fn fitting(finest: &Candidate, volume: &Candidate, factors: Vec<Xyz<u64>>) -> Option<Xyz<u64>> {
     let axes = finest.axes();
     let full = spatial(&finest.shape, &axes);
     let size = spatial(&volume.shape, &axes);
-    let candidates = match *factors {
-        [x, y, z] => vec![Xyz::new(x, y, z)],
-        [factor] => vec![Xyz::new(factor, factor, 1), Xyz::all(factor)],
-        _ => Vec::new(),
-    };
-    candidates
+    factors
         .into_iter()
         .filter(|factor| factor.x > 1 || factor.y > 1)
         .find(|factor| {
@@ -325,9 +321,12 @@ mod tests {
         );
         assert_eq!(
             base_and_factors("/Data_2_2_1"),
-            Some(("/Data".into(), vec![2, 2, 1]))
+            Some(("/Data".into(), vec![Xyz::new(2, 2, 1)]))
         );
-        assert_eq!(base_and_factors("/a_b_4"), Some(("/a_b".into(), vec![4])));
+        assert_eq!(
+            base_and_factors("/a_b_4"),
+            Some(("/a_b".into(), vec![Xyz::new(4, 4, 1), Xyz::all(4)]))
+        );
         assert_eq!(base_and_factors("/a_b"), None);
     }
 
