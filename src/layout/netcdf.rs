@@ -4,9 +4,9 @@
 //! Source: Unidata, "NetCDF Users Guide", Appendix A "Attribute Conventions", and the "CF Metadata
 //! Conventions", sections 2.5.1 (missing data), 3.5 (flags) and 8.1 (packed data). `_FillValue` and
 //! `missing_value` stand for missing data. `_Unsigned` says that signed integers stand for unsigned
-//! ones. `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are
-//! stated, and not applied. HDF-EOS and other programs write the same attributes. The dimensions
-//! are read by [`super::dimensions`].
+//! ones. `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are not
+//! applied: a notice gives the formula. HDF-EOS and other programs write the same attributes. The
+//! dimensions are read by [`super::dimensions`].
 
 use voltile_base::notice::Notice;
 use voltile_base::paint::Number;
