@@ -37,7 +37,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
             last_of(group)
         )),
         named_by: Some(group.to_owned()),
-        ..Marks::from_stored(axes, shape, stored)
+        ..Marks::from_stored(axes, shape, &stored)
     })
 }
 
@@ -46,14 +46,12 @@ fn axis(about: &About<'_>, place: usize, path: &str) -> StoredAxis {
     let attributes = about.file.attributes(path);
     let text = |name| attributes.as_ref()?.text(name);
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
-    let is_spectral = ["name", "units"]
-        .into_iter()
-        .filter_map(text)
-        .any(|text| is_spectral(&text));
+    let name = text("name");
+    let units = text("units");
     StoredAxis {
-        name: text("name").and_then(|name| axis_named(&name)),
-        is_spectral,
-        spacing: text("units").and_then(|units| spacing(about.file, path, &units, extent)),
+        name: name.as_deref().and_then(axis_named),
+        is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
+        spacing: units.and_then(|units| spacing(about.file, path, &units, extent)),
     }
 }
 

@@ -2,8 +2,9 @@
 //! for each event.
 //!
 //! Source: the documentation of dclab, "DC data file format specification". The root's attribute
-//! `imaging:pixel size` is the edge of a pixel in micrometres. Features of events are lists, and
-//! `/events/trace` holds the signals of each event. The mask may end before the image.
+//! `imaging:pixel size` is the edge of a pixel in micrometres. The other datasets of `/events` are
+//! no images: a feature is a list with a number for each event, and `/events/trace` holds the
+//! signals of each event. There may be fewer masks than images.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
@@ -28,9 +29,8 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         });
     }
     let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
-    let pixel = Some(Spacing::new(edge, None, Some("µm")));
-    let spacings = [None, pixel.clone(), pixel];
-    let in_space = Marks::from_spacings(axes, &about.dataset.shape, &spacings);
+    let pixel = Spacing::new(edge, None, Some("µm"));
+    let in_space = Marks::from_spacings(axes, &about.dataset.shape, |_, _| Some(pixel.clone()));
     let is_image = about.path == IMAGE;
     let labels = Marks::labels_if(about.path == MASK, "it is the mask of dclab");
     Some(Marks {
@@ -41,7 +41,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// A notice if there are not as many frames as in the image.
+/// A notice if there are not as many frames as images.
 fn other_length(about: &About<'_>) -> Option<Notice> {
     let frames = *about.dataset.shape.first()?;
     let images = *about.file.dataset(IMAGE).ok()?.shape.first()?;

@@ -6,7 +6,7 @@
 //! and 112 (a default) are not used. `PhysicalData` describes the acquisition. `/Preview` holds
 //! copies.
 
-use voltile_base::axes::Axes;
+use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
 
 use super::contents::About;
@@ -22,17 +22,13 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();
     number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
     let axes = axes(about)?;
-    let spacings: Vec<_> = axes
-        .iter()
-        .map(|axis| spacing(about, axis.letter()))
-        .collect();
-    let is_colour = axes.to_string().ends_with('c') && about.is_colour();
+    let is_colour = axes.last() == Some(AxisName::C) && about.is_colour();
     Some(Marks {
         because: Some(format!("it has {}", about.path)),
         named_by: Some(acquisition.to_owned()),
         label: title(about, acquisition),
         kind: is_colour.then_some(Kind::Rgb),
-        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+        ..Marks::from_spacings(axes, &about.dataset.shape, |axis, _| spacing(about, axis))
     })
 }
 
@@ -48,9 +44,10 @@ fn axes(about: &About<'_>) -> Option<Axes> {
     Axes::new("ctzyx".get(5usize.checked_sub(about.rank())?..)?).ok()
 }
 
-/// The spacing along the axis with this letter, by `DimensionScaleX` etc.
-fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
-    let path = about.beside(&format!("DimensionScale{}", letter.to_ascii_uppercase()));
+/// The spacing along an axis, by `DimensionScaleX` etc.
+fn spacing(about: &About<'_>, axis: AxisName) -> Option<Spacing> {
+    let letter = axis.letter().to_ascii_uppercase();
+    let path = about.beside(&format!("DimensionScale{letter}"));
     let scale = about.file.attributes(&path)?;
     if let Some(state) = scale.number("State")
         && UNKNOWN.contains(&state)

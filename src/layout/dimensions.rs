@@ -63,7 +63,7 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
             "the dimensions of {} are named: {axes}",
             about.path
         )),
-        ..Marks::from_stored(axes, shape, stored)
+        ..Marks::from_stored(axes, shape, &stored)
     })
 }
 

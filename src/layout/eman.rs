@@ -4,6 +4,8 @@
 //! its own size, and is a channel named by its number. `EMAN.apix_x`, `EMAN.apix_y` and
 //! `EMAN.apix_z` of its group are ångström per voxel.
 
+use voltile_base::axes::AxisName;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::Spacing;
@@ -15,17 +17,14 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
     number_after(number, "")?;
     let axes = usual_axes(about.rank())?;
-    let spacings: Vec<_> = axes
-        .iter()
-        .map(|axis| {
-            let name = format!("EMAN.apix_{}", axis.letter());
-            let step = about.group_attributes().number(&name)?;
-            Some(Spacing::new(step, None, Some("Å")))
-        })
-        .collect();
+    let spacing = |axis: AxisName, _| {
+        let name = format!("EMAN.apix_{axis}");
+        let step = about.group_attributes().number(&name)?;
+        Some(Spacing::new(step, None, Some("Å")))
+    };
     Some(Marks {
         because: Some(format!("it has {}", about.path)),
         named_by: Some(about.group().to_owned()),
-        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+        ..Marks::from_spacings(axes, &about.dataset.shape, spacing)
     })
 }

@@ -35,7 +35,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         because: Some(format!("it has {group}/axis-0")),
         named_by: (!is_unnamed).then(|| group.to_owned()),
         label: general.and_then(|general| general.text("title")),
-        ..Marks::from_stored(axes, shape, stored)
+        ..Marks::from_stored(axes, shape, &stored)
     })
 }
 
@@ -45,18 +45,13 @@ fn axis(about: &About<'_>, index: usize) -> Option<(StoredAxis, bool)> {
     let attributes = about.file.attributes(&path)?;
     let units = attributes.text("units").filter(|units| is_defined(units));
     // A scale without a unit only counts the array's indices.
-    let spacing = match (attributes.number("scale"), &units) {
-        (Some(scale), Some(units)) => {
-            let offset = attributes.number("offset");
-            Some(Spacing::new(scale, offset, Some(units)))
-        }
-        _ => None,
-    };
+    let scale = attributes.number("scale").filter(|_| units.is_some());
+    let offset = attributes.number("offset");
     let name = attributes.text("name").filter(|name| is_defined(name));
     let stored = StoredAxis {
         name: name.as_deref().and_then(axis_named),
         is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
-        spacing,
+        spacing: scale.map(|scale| Spacing::new(scale, offset, units.as_deref())),
     };
     Some((stored, attributes.flag("navigate").unwrap_or(false)))
 }

@@ -12,10 +12,10 @@ use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Window};
-use voltile_base::units;
 
 use super::contents::About;
 use super::marks::Marks;
+use super::spacing::{Spacing, in_one_unit};
 use super::{VoxelSize, range};
 
 /// The results of ilastik's workflows that are labels, as exported files are named.
@@ -68,25 +68,14 @@ fn axes(tags: &Value) -> Option<Axes> {
 /// The resolutions along x, y and z; differing units are converted to nanometres.
 fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     let tagged = tags.get("axes")?.as_array()?;
-    let mut edges = [0.0; 3];
-    let mut names = [""; 3];
-    for (place, letter) in ["x", "y", "z"].into_iter().enumerate() {
-        let axis = tagged
-            .iter()
-            .find(|axis| axis.get("key").and_then(Value::as_str) == Some(letter))?;
-        edges[place] = axis.get("resolution")?.as_f64()?;
-        names[place] = units
-            .get(letter)
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-    }
-    if names.iter().all(|name| *name == names[0]) {
-        return VoxelSize::xyz(&edges, Some(names[0]));
-    }
-    for (edge, name) in edges.iter_mut().zip(names) {
-        *edge *= units::in_nanometres(name)?;
-    }
-    VoxelSize::xyz(&edges, Some("nm"))
+    let [x, y, z] = ["x", "y", "z"].map(|letter| {
+        let mut axes = tagged.iter();
+        let axis = axes.find(|axis| axis.get("key").and_then(Value::as_str) == Some(letter))?;
+        let unit = units.get(letter).and_then(Value::as_str);
+        Some(Spacing::new(axis.get("resolution")?.as_f64()?, None, unit))
+    });
+    let [x, y, z] = in_one_unit([x?, y?, z?])?;
+    VoxelSize::xyz(&[x.step, y.step, z.step], x.unit.as_deref())
 }
 
 /// Why a dataset holds labels; `None` if nothing says so.

@@ -25,13 +25,12 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let spacing = file.numbers(&about.beside("Spacing"))?;
     let axes = axes(spacing.len(), about.rank())?;
     let origin = file.numbers(&about.beside("Origin")).unwrap_or_default();
-    let spacings: Vec<_> = (0..spacing.len())
-        .rev()
-        .map(|place| {
-            let first = origin.get(place).copied();
-            Some(Spacing::new(spacing[place], first, Some("mm")))
-        })
-        .collect();
+    let spacing_at = |_, place: usize| {
+        // The last stored axis is x, the first of `Spacing` and `Origin`.
+        let from_x = spacing.len().checked_sub(place + 1)?;
+        let first = origin.get(from_x).copied();
+        Some(Spacing::new(spacing[from_x], first, Some("mm")))
+    };
     let has_components = axes.rank() > spacing.len();
     let directions = file
         .numbers(&about.beside("Directions"))
@@ -40,7 +39,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         because: Some(format!("it has {}", about.path)),
         kind: (has_components && about.is_colour()).then_some(Kind::Rgb),
         directions,
-        ..Marks::from_spacings(axes, &about.dataset.shape, &spacings)
+        ..Marks::from_spacings(axes, &about.dataset.shape, spacing_at)
     })
 }
 

@@ -56,7 +56,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         None => completed(names, shape),
     };
     let marks = axes
-        .map(|axes| Marks::from_stored(axes, shape, stored))
+        .map(|axes| Marks::from_stored(axes, shape, &stored))
         .unwrap_or_default();
     Some(Marks {
         because: Some(format!("{} is the signal of an NXdata group", about.path)),

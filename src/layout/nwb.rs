@@ -16,7 +16,6 @@
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
 use voltile_base::timing::Timing;
-use voltile_hdf5::volume::hdf5::OpenFile;
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -56,16 +55,12 @@ fn series(about: &About<'_>) -> Option<Marks> {
         _ => return None,
     };
     let is_colour = !is_of_microscope && about.is_colour();
-    let letters = match (about.rank(), is_x_first(about.file)) {
-        (3, true) => "txy",
-        (3, false) => "tyx",
-        (4, true) if is_colour => "txyc",
-        (4, false) if is_colour => "tyxc",
-        (4, true) => "txyz",
-        (4, false) => "tzyx",
-        _ => return None,
-    };
-    let axes = Axes::new(letters).ok()?;
+    let axes = match about.rank() {
+        3 => in_version(about, "txy", "tyx"),
+        4 if is_colour => in_version(about, "txyc", "tyxc"),
+        4 => in_version(about, "txyz", "tzyx"),
+        _ => None,
+    }?;
     Some(Marks {
         rank: Some(Rank::Declared),
         label: Some(last_of(about.group()).to_owned()),
@@ -83,33 +78,31 @@ fn other(about: &About<'_>) -> Option<Marks> {
     let group = about.group_attributes();
     let kind = group.text("neurodata_type")?;
     let rank = about.rank();
-    let known = VOLUMES
-        .iter()
-        .find(|(name, letters)| *name == kind && letters.len() == rank)
-        .map(|(_, letters)| *letters);
-    let is_mask = about.last() == "image_mask" && rank == 3;
-    let letters = match known {
-        None if is_mask && is_x_first(about.file) => Some("zxy"),
-        None if is_mask => Some("zyx"),
-        known => known,
+    let mut known = VOLUMES.iter();
+    let known = known.find(|(name, letters)| *name == kind && letters.len() == rank);
+    let axes = match known {
+        Some((_, letters)) => Axes::new(letters).ok(),
+        None if about.last() == "image_mask" && rank == 3 => in_version(about, "zxy", "zyx"),
+        None => None,
     };
-    if letters.is_none() {
+    if axes.is_none() {
         let namespace = group.text("namespace").unwrap_or_default();
         if rank <= 2 || CORE.contains(&namespace.as_str()) {
             return None;
         }
     }
     Some(Marks {
-        axes: letters.and_then(|letters| Axes::new(letters).ok()),
+        axes,
         label: Some(last_of(about.group()).to_owned()),
         named_by: (about.last() == "data").then(|| about.group().to_owned()),
         ..Marks::because(format!("{} belongs to a {kind}", about.path))
     })
 }
 
-/// Whether x comes before y, as since version 2.2.
-fn is_x_first(file: &OpenFile) -> bool {
-    let version = file
+/// The axes by the version of the file: x comes before y since version 2.2.
+fn in_version(about: &About<'_>, x_first: &str, x_last: &str) -> Option<Axes> {
+    let version = about
+        .file
         .attributes("/")
         .and_then(|root| root.text("nwb_version"))
         .unwrap_or_default();
@@ -117,10 +110,9 @@ fn is_x_first(file: &OpenFile) -> bool {
         .trim_start_matches(|c: char| !c.is_ascii_digit())
         .split('.')
         .map_while(|number| number.parse::<u32>().ok());
-    numbers
-        .next()
-        .zip(numbers.next())
-        .is_none_or(|version| version >= (2, 2))
+    let version = numbers.next().zip(numbers.next());
+    let is_x_first = version.is_none_or(|version| version >= (2, 2));
+    Axes::new(if is_x_first { x_first } else { x_last }).ok()
 }
 
 /// A single image.
@@ -131,13 +123,11 @@ fn image(about: &About<'_>) -> Option<Marks> {
         ("RGBImage" | "RGBAImage" | "Image", 3) => true,
         _ => return None,
     };
-    let letters = match (is_colour, is_x_first(about.file)) {
-        (false, true) => "xy",
-        (false, false) => "yx",
-        (true, true) => "xyc",
-        (true, false) => "yxc",
-    };
-    let axes = Axes::new(letters).ok()?;
+    let axes = if is_colour {
+        in_version(about, "xyc", "yxc")
+    } else {
+        in_version(about, "xy", "yx")
+    }?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
     let pixel = about
         .attributes
@@ -147,7 +137,7 @@ fn image(about: &About<'_>) -> Option<Marks> {
     Some(Marks {
         because: Some(format!("{} is a {kind}", about.path)),
         kind: is_colour.then_some(Kind::Rgb),
-        ..Marks::from_spacings(axes, &about.dataset.shape, &[pixel.clone(), pixel])
+        ..Marks::from_spacings(axes, &about.dataset.shape, |_, _| pixel.clone())
     })
 }
 
@@ -173,13 +163,10 @@ fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let [x, y] = *spacing else {
         return VoxelSize::xyz(&spacing, unit.as_deref());
     };
-    let spacings: Vec<_> = axes
-        .iter()
-        .map(|axis| match axis {
-            AxisName::X => Some(Spacing::new(x, None, unit.as_deref())),
-            AxisName::Y => Some(Spacing::new(y, None, unit.as_deref())),
-            _ => None,
-        })
-        .collect();
-    Marks::from_spacings(axes.clone(), &about.dataset.shape, &spacings).voxel
+    let spacing = |axis, _| match axis {
+        AxisName::X => Some(Spacing::new(x, None, unit.as_deref())),
+        AxisName::Y => Some(Spacing::new(y, None, unit.as_deref())),
+        _ => None,
+    };
+    Marks::from_spacings(axes.clone(), &about.dataset.shape, spacing).voxel
 }

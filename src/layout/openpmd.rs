@@ -3,8 +3,8 @@
 //! Source: the openPMD standard 1.1.0, "Mesh Based Records". `axisLabels`, `gridSpacing` and
 //! `gridGlobalOffset` of a record are in the order of its axes: slowest first where `dataOrder` is
 //! `C`, fastest first where it is `F`. `gridUnitSI` converts the spacing to metres. Components of a
-//! vector are datasets of their own. `unitSI` converts stored values to SI units, and is stated,
-//! not applied. The root's attribute `meshesPath` names the group of meshes.
+//! vector are datasets of their own. `unitSI` converts stored values to SI units: a notice says so,
+//! and stored values are shown. The root's attribute `meshesPath` names the group of meshes.
 
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::Attributes;
@@ -40,10 +40,11 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let axes = completed(labels.iter().map(|label| axis_named(label)), shape)
         .filter(|axes| axes.rank() == about.rank());
     let spacings = spacings(record, is_reversed).unwrap_or_default();
-    let in_space = axes.map(|axes| Marks::from_spacings(axes, shape, &spacings));
+    let spacing = |_, place: usize| spacings.get(place).cloned();
+    let in_space = axes.map(|axes| Marks::from_spacings(axes, shape, spacing));
     Some(Marks {
         because: Some(format!("{} is a mesh of openPMD", about.path)),
-        notices: in_si(about).into_iter().collect(),
+        notices: unit_notice(about).into_iter().collect(),
         ..in_space.unwrap_or_default()
     })
 }
@@ -57,20 +58,20 @@ fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
 }
 
 /// The spacing of each stored axis, in metres.
-fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Option<Spacing>>> {
+fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Spacing>> {
     let unit = record.number("gridUnitSI")?;
     let offset = record.numbers("gridGlobalOffset").unwrap_or_default();
     let offset = ordered(offset, is_reversed);
     let steps = ordered(record.numbers("gridSpacing")?, is_reversed);
     let spacings = steps.iter().enumerate().map(|(place, step)| {
         let first = offset.get(place).map(|first| first * unit);
-        Some(Spacing::new(step * unit, first, Some("m")))
+        Spacing::new(step * unit, first, Some("m"))
     });
     Some(spacings.collect())
 }
 
 /// A notice if stored values are not in SI units.
-fn in_si(about: &About<'_>) -> Option<Notice> {
+fn unit_notice(about: &About<'_>) -> Option<Notice> {
     let unit = about
         .attributes
         .number("unitSI")

@@ -64,23 +64,28 @@ impl Spacing {
 
 impl Marks {
     /// The axes of a dataset, and what a file says about each of them.
-    pub fn from_stored(axes: Axes, shape: &[u64], stored: Vec<StoredAxis>) -> Self {
-        let is_spectrum = stored.iter().any(|axis| axis.is_spectral);
-        let spacings: Vec<_> = stored.into_iter().map(|axis| axis.spacing).collect();
+    pub fn from_stored(axes: Axes, shape: &[u64], stored: &[StoredAxis]) -> Self {
         Self {
-            is_spectrum,
-            ..Self::from_spacings(axes, shape, &spacings)
+            is_spectrum: stored.iter().any(|axis| axis.is_spectral),
+            ..Self::from_spacings(axes, shape, |_, place| stored.get(place)?.spacing.clone())
         }
     }
 
     /// The axes of a dataset, and the size and the origin of its voxels by the spacing of each
     /// axis. Neither is known if the spacing along x, y or z is unknown, or if their units cannot
-    /// be compared.
+    /// be compared. `spacing` gets the name of an axis, and its place in storage order.
     ///
     /// If the file states no thickness for a single section, its voxels are taken to be as thick as
     /// they are wide: nothing is measured along z.
-    pub fn from_spacings(axes: Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
-        let (voxel, origin) = calibration(&axes, shape, spacings).unzip();
+    pub fn from_spacings(
+        axes: Axes,
+        shape: &[u64],
+        spacing: impl Fn(AxisName, usize) -> Option<Spacing>,
+    ) -> Self {
+        let spacings =
+            [AxisName::X, AxisName::Y, AxisName::Z].map(|axis| spacing(axis, axes.position(axis)?));
+        let sections = along(shape, &axes, AxisName::Z);
+        let (voxel, origin) = calibration(spacings, sections).unzip();
         Self {
             axes: Some(axes),
             voxel,
@@ -90,36 +95,29 @@ impl Marks {
     }
 }
 
-/// The voxel size and the origin, as [`Marks::from_spacings`] finds them.
+/// The voxel size and the origin by the spacings along x, y and z, as [`Marks::from_spacings`]
+/// finds them.
 fn calibration(
-    axes: &Axes,
-    shape: &[u64],
-    spacings: &[Option<Spacing>],
+    [x, y, z]: [Option<Spacing>; 3],
+    sections: u64,
 ) -> Option<(VoxelSize, Option<Xyz<f64>>)> {
-    let [x, y, z] = [AxisName::X, AxisName::Y, AxisName::Z]
-        .map(|axis| spacings.get(axes.position(axis)?)?.clone());
     let x = x?;
     let y = y?;
-    let sections = along(shape, axes, AxisName::Z);
+    let as_wide = Spacing {
+        step: x.step.abs(),
+        first: Some(0.0),
+        ..x.clone()
+    };
     let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
     let all = match stated {
-        Some(all) => all,
-        None if sections == 1 => {
-            let as_wide = Spacing {
-                step: x.step.abs(),
-                first: Some(0.0),
-                ..x.clone()
-            };
-            in_one_unit([x, y, as_wide])?
-        }
-        None => return None,
+        None if sections == 1 => in_one_unit([x, y, as_wide])?,
+        stated => stated?,
     };
-    let [x, y, z] = &all;
-    let size = Xyz::new(x.step.abs(), y.step.abs(), z.step.abs());
-    let voxel = VoxelSize::new(size, x.unit.as_deref())?;
+    let edges = all.each_ref().map(|along| along.step.abs());
+    let voxel = VoxelSize::new(edges.into(), all[0].unit.as_deref())?;
     let ascends = all.iter().all(|along| along.step > 0.0);
-    let origin = match (x.first, y.first, z.first) {
-        (Some(x), Some(y), Some(z)) if ascends => Some(Xyz::new(x, y, z)),
+    let origin = match all.map(|along| along.first) {
+        [Some(x), Some(y), Some(z)] if ascends => Some(Xyz::new(x, y, z)),
         _ => None,
     };
     Some((voxel, origin))
@@ -127,7 +125,7 @@ fn calibration(
 
 /// Spacings in one unit: in their own if it is the same, else in nanometres. `None` if a unit is
 /// not a known length.
-fn in_one_unit(spacings: [Spacing; 3]) -> Option<[Spacing; 3]> {
+pub(super) fn in_one_unit(spacings: [Spacing; 3]) -> Option<[Spacing; 3]> {
     if spacings
         .iter()
         .all(|spacing| spacing.unit == spacings[0].unit)
@@ -151,7 +149,8 @@ mod tests {
         shape: &[u64],
         spacings: &[Option<Spacing>],
     ) -> Option<([f64; 3], String)> {
-        let voxel = Marks::from_spacings(Axes::new(axes).unwrap(), shape, spacings).voxel?;
+        let spacing = |_, place: usize| spacings.get(place)?.clone();
+        let voxel = Marks::from_spacings(Axes::new(axes).unwrap(), shape, spacing).voxel?;
         Some((
             [voxel.size.x, voxel.size.y, voxel.size.z],
             voxel.unit.unwrap_or_default(),
@@ -209,7 +208,8 @@ mod tests {
     fn an_origin_is_known_if_all_positions_ascend() {
         let origin = |y| {
             let all = [spacing(1.0, "nm"), spacing(y, "nm"), spacing(1.0, "nm")];
-            Marks::from_spacings(Axes::new("zyx").unwrap(), &[9, 9, 9], &all).origin
+            let axes = Axes::new("zyx").unwrap();
+            Marks::from_spacings(axes, &[9, 9, 9], |_, place| all[place].clone()).origin
         };
         assert_eq!(origin(1.0), Some(Xyz::all(10.0)));
         assert_eq!(origin(-1.0), None);

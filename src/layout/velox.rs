@@ -34,7 +34,9 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         named_by: detector.map(|name| name.replace('/', "_")),
         label: detector.map(str::to_owned),
         notices: notice.into_iter().collect(),
-        ..Marks::from_spacings(axes, &about.dataset.shape, &pixel(&metadata))
+        ..Marks::from_spacings(axes, &about.dataset.shape, |axis, _| {
+            spacing(&metadata, axis)
+        })
     })
 }
 
@@ -49,17 +51,12 @@ fn metadata(about: &About<'_>) -> Option<Value> {
     serde_json::from_slice(&bytes[..end]).ok()
 }
 
-/// The spacing along y, x and t, which has none. Numbers are mostly texts.
-fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
-    [
-        edge(metadata, "height", "PixelUnitY"),
-        edge(metadata, "width", "PixelUnitX"),
-        None,
-    ]
-}
-
-/// The edge of a pixel: `name` is `width` or `height`, and `unit` the key of its unit.
-fn edge(metadata: &Value, name: &str, unit: &str) -> Option<Spacing> {
+/// The spacing along x or y: the size of a pixel. Numbers are mostly texts.
+fn spacing(metadata: &Value, axis: AxisName) -> Option<Spacing> {
+    let (name, unit) = match axis {
+        AxisName::X => ("width", "PixelUnitX"),
+        _ => ("height", "PixelUnitY"),
+    };
     let result = metadata.get("BinaryResult")?;
     let size = result.get("PixelSize")?.get(name)?;
     let step = size
@@ -104,15 +101,18 @@ mod tests {
             "Detectors": {"Detector-0": {"DetectorName": "BF"}, "Detector-1": {"DetectorName": "HAADF"}},
         });
         assert_eq!(detector(&metadata), Some("HAADF"));
-        let [y, x, frame] = pixel(&metadata).map(|spacing| spacing.map(|spacing| spacing.step));
-        assert_eq!((x, y, frame), (Some(2e-9), Some(3e-9), None));
+        let step = |axis| spacing(&metadata, axis).map(|spacing| spacing.step);
+        assert_eq!(
+            (step(AxisName::X), step(AxisName::Y)),
+            (Some(2e-9), Some(3e-9))
+        );
         assert_eq!(
             detector(&serde_json::json!({"BinaryResult": {"Detector": "Ceta"}})),
             Some("Ceta")
         );
         assert_eq!(
-            (detector(&Value::Null), pixel(&Value::Null)),
-            (None, [None, None, None])
+            (detector(&Value::Null), spacing(&Value::Null, AxisName::X)),
+            (None, None)
         );
     }
 }
