@@ -44,10 +44,9 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 /// The axis at `place`, which the vector at `path` describes.
 fn axis(about: &About<'_>, place: usize, path: &str) -> StoredAxis {
     let attributes = about.file.attributes(path);
-    let text = |name| attributes.as_ref()?.text(name);
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
-    let name = text("name");
-    let units = text("units");
+    let name = attributes.text("name");
+    let units = attributes.text("units");
     StoredAxis {
         name: name.as_deref().and_then(axis_named),
         is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),

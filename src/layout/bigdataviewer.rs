@@ -152,10 +152,8 @@ impl Setup<'_> {
     /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has
     /// another `dataType`.
     fn reinterpret_as(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
-        let typed = self
-            .file
-            .attributes(&format!("/{}", self.group))
-            .and_then(|setup| setup.text("dataType"));
+        let setup = self.file.attributes(&format!("/{}", self.group));
+        let typed = setup.text("dataType");
         let is_unsigned = typed.is_none_or(|typed| typed == "uint16");
         let (_, cells) = self.file.first_dataset(cells.all())?;
         let is_signed = cells.stored.voxel == VoxelType::I16;

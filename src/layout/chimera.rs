@@ -100,7 +100,7 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError
     }
     let mut images = Vec::with_capacity(groups.len());
     for (group, levels) in groups {
-        let attributes = contents.file.attributes(group).unwrap_or_default();
+        let attributes = contents.file.attributes(group);
         images.push(MapImage {
             group,
             levels: levels.into_values().collect(),
@@ -196,6 +196,6 @@ impl MapImage<'_> {
 /// The colour of a channel's first image: red, green, blue from 0 to 1, and opacity.
 fn colour(file: &OpenFile, channel: &FoundChannel) -> Option<String> {
     let path = channel.levels.first()?.paths.first()?;
-    let colour = file.attributes(group_of(path))?.numbers("color")?;
+    let colour = file.attributes(group_of(path)).numbers("color")?;
     hex_colour(colour.get(..3)?)
 }

@@ -241,7 +241,7 @@ impl<'a> About<'a> {
     /// The attributes of the dataset's group; none if it cannot be opened.
     pub fn group_attributes(&self) -> &Attributes {
         self.group_attributes
-            .get_or_init(|| self.file.attributes(self.group()).unwrap_or_default())
+            .get_or_init(|| self.file.attributes(self.group()))
     }
 
     /// The path of the dataset's group, without the last slash.

@@ -21,7 +21,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     if !about.path.starts_with("/events/") {
         return None;
     }
-    let edge = about.file.attributes("/")?.number("imaging:pixel size")?;
+    let edge = about.file.attributes("/").number("imaging:pixel size")?;
     if about.rank() != 3 {
         return Some(Marks {
             rank: Some(Rank::Beside),

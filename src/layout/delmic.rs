@@ -48,7 +48,7 @@ fn axes(about: &About<'_>) -> Option<Axes> {
 fn spacing(about: &About<'_>, axis: AxisName) -> Option<Spacing> {
     let letter = axis.letter().to_ascii_uppercase();
     let path = about.beside(&format!("DimensionScale{letter}"));
-    let scale = about.file.attributes(&path)?;
+    let scale = about.file.attributes(&path);
     if let Some(state) = scale.number("State")
         && UNKNOWN.contains(&state)
     {

@@ -131,13 +131,8 @@ fn name_and_number(name: &str) -> Option<(&str, u64)> {
 /// Whether a group holds the data of a detector: by its path, as in files of DECTRIS, or by its
 /// NeXus class.
 fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
-    if group == "/entry/data" {
-        return true;
-    }
-    let class = file
-        .attributes(group)
-        .and_then(|group| group.text("NX_class"));
-    class.is_some_and(|class| class == "NXdetector")
+    group == "/entry/data"
+        || file.attributes(group).text("NX_class").as_deref() == Some("NXdetector")
 }
 
 /// The type of a detector's voxels, and the extents of its frames: rows and columns.

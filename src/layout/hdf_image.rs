@@ -100,11 +100,8 @@ fn interlaced(about: &About<'_>) -> Option<Axes> {
 /// The colours of the first palette.
 fn palette(about: &About<'_>) -> Option<Vec<[u8; 3]>> {
     let path = about.dataset.referenced("PALETTE")?;
-    let attributes = about.file.attributes(&path)?;
-    if attributes
-        .text("PAL_COLORMODEL")
-        .is_some_and(|model| model.trim() != "RGB")
-    {
+    let model = about.file.attributes(&path).text("PAL_COLORMODEL");
+    if model.is_some_and(|model| model.trim() != "RGB") {
         return None;
     }
     let table = about.file.dataset(&path).ok()?;

@@ -34,7 +34,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     Some(Marks {
         because: Some(format!("it has {group}/axis-0")),
         named_by: (!is_unnamed).then(|| group.to_owned()),
-        label: general.and_then(|general| general.text("title")),
+        label: general.text("title"),
         ..Marks::from_stored(axes, shape, &stored)
     })
 }
@@ -42,7 +42,10 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 /// The axis of the array with this index, and whether it is navigated; `None` if it has no group.
 fn axis(about: &About<'_>, index: usize) -> Option<(StoredAxis, bool)> {
     let path = format!("{}/axis-{index}", about.group());
-    let attributes = about.file.attributes(&path)?;
+    if !about.file.has(&path) {
+        return None;
+    }
+    let attributes = about.file.attributes(&path);
     let units = attributes.text("units").filter(|units| is_defined(units));
     // A scale without a unit only counts the array's indices.
     let scale = attributes.number("scale").filter(|_| units.is_some());

@@ -140,7 +140,7 @@ impl<'a> ImarisGroups<'a> {
         if last == 0 || last >= MAX_DATES {
             return None;
         }
-        let info = self.file.attributes("/DataSetInfo/TimeInfo")?;
+        let info = self.file.attributes("/DataSetInfo/TimeInfo");
         let mut dates = Vec::new();
         for number in 1..=last + 1 {
             dates.push(info.text(&format!("TimePoint{number}"))?);
@@ -195,7 +195,7 @@ impl<'a> ImarisGroups<'a> {
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
         for (_, time) in present {
             let group = self.file.attributes(&self.group(level, time, channel));
-            let own = group.and_then(|group| size(&group, "ImageSize"));
+            let own = size(&group, "ImageSize");
             if own.is_some() {
                 return own;
             }
@@ -204,16 +204,14 @@ impl<'a> ImarisGroups<'a> {
         if level != finest {
             return None;
         }
-        size(&self.file.attributes("/DataSetInfo/Image")?, "")
+        size(&self.file.attributes("/DataSetInfo/Image"), "")
     }
 
     /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
     fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
         let finest = levels.first()?.paths.first()?;
-        let voxel = VoxelSize::xyz(
-            &self.file.attributes(finest)?.numbers("element_size_um")?,
-            Some("µm"),
-        )?;
+        let size = self.file.attributes(finest).numbers("element_size_um")?;
+        let voxel = VoxelSize::xyz(&size, Some("µm"))?;
         Some(voxel.found_in(format!("{finest}: element_size_um")))
     }
 }
@@ -223,9 +221,7 @@ fn add_info(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
     if group.is_empty() {
         return;
     }
-    let Some(info) = file.attributes(&format!("/DataSetInfo/{group}")) else {
-        return;
-    };
+    let info = file.attributes(&format!("/DataSetInfo/{group}"));
     let label = info.text("Name").map(|label| label.trim().to_owned());
     channel.facts.label = label.filter(|label| !label.is_empty());
     let range = info.text("ColorRange");
@@ -271,7 +267,7 @@ fn colour_code(text: &str) -> Option<String> {
 /// The physical extents of the image divided by its extents in voxels; if missing, the microscope's
 /// spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
-    let image = file.attributes("/DataSetInfo/Image")?;
+    let image = file.attributes("/DataSetInfo/Image");
     let unit = image.text("Unit");
     if let Some((_, edges)) = corner_and_voxel(&image, size)
         && let Some(voxel) = VoxelSize::new(edges, unit.as_deref())
@@ -286,7 +282,7 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
 /// Where the image lies in the microscope's space; `None` if its corner is at 0, which says
 /// nothing.
 fn transform(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
-    let (corner, voxel) = corner_and_voxel(&file.attributes("/DataSetInfo/Image")?, size)?;
+    let (corner, voxel) = corner_and_voxel(&file.attributes("/DataSetInfo/Image"), size)?;
     if corner == Xyz::all(0.0) {
         return None;
     }

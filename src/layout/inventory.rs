@@ -123,9 +123,9 @@ impl Inventory {
     /// The inventory of a file, or why it cannot be understood: it is of another version, or
     /// damaged. `None` if there is none.
     pub fn from_file(file: &OpenFile) -> Option<Result<Self, String>> {
-        let root = file.attributes("/").filter(|root| root.has(ATTRIBUTE))?;
-        let text = root.text(ATTRIBUTE).unwrap_or_default();
-        Some(Self::parse(&text))
+        let root = file.attributes("/");
+        root.has(ATTRIBUTE)
+            .then(|| Self::parse(&root.text(ATTRIBUTE).unwrap_or_default()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -69,9 +69,8 @@ fn axes(order: &str) -> Option<Axes> {
 
 /// Where the image lies in space, by its dimensions x, y and z.
 fn in_space(file: &OpenFile) -> Option<Marks> {
-    let [x, y, z] =
+    let dimensions =
         ['x', 'y', 'z'].map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
-    let dimensions = [x?, y?, z?];
     // The distances of adjacent voxels are negative along reversed axes.
     let steps = of_each(&dimensions, "step")?;
     let cosines: [[f64; 3]; 3] =
@@ -113,7 +112,7 @@ fn is_labels(about: &About<'_>) -> bool {
     }
     let class = about.attributes.text("class");
     class
-        .or_else(|| about.file.attributes(ROOT)?.text("class"))
+        .or_else(|| about.file.attributes(ROOT).text("class"))
         .is_some_and(|class| class.trim().trim_end_matches('_') == "label")
 }
 

@@ -46,7 +46,7 @@ fn is_first_level(about: &About<'_>) -> bool {
         return false;
     }
     let second = about.file.attributes(&about.beside("s1"));
-    second.is_some_and(|attributes| attributes.has("downsamplingFactors"))
+    second.has("downsamplingFactors")
 }
 
 fn resolution(attributes: &Attributes) -> Option<VoxelSize> {
@@ -67,7 +67,7 @@ fn stated_axes(attributes: &Attributes) -> Option<Axes> {
 
 /// Whether the group of a level, or the parent of that group, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
-    let of_parent = || has_label_type(&about.file.attributes(group_of(about.group()))?);
+    let of_parent = || has_label_type(&about.file.attributes(group_of(about.group())));
     has_label_type(about.group_attributes())
         .or_else(of_parent)
         .unwrap_or(false)

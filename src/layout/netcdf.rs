@@ -33,11 +33,8 @@ const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let own = &about.attributes;
-    let is_netcdf = OWN.iter().any(|name| own.has(name))
-        || about
-            .file
-            .attributes("/")
-            .is_some_and(|root| root.has("_NCProperties"));
+    let is_netcdf =
+        OWN.iter().any(|name| own.has(name)) || about.file.attributes("/").has("_NCProperties");
     let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
     let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
     let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");

@@ -118,7 +118,7 @@ pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel
     };
     let attributes = contents.file.attributes(&group);
     let signal = attributes
-        .and_then(|attributes| attributes.text("signal"))
+        .text("signal")
         .map(|signal| format!("{group}/{signal}"));
     let signal = signal.as_deref().map(|path| contents.found_at(path));
     let of_signal = channels
@@ -166,8 +166,7 @@ fn axis(about: &About<'_>, group: &Attributes, dimension: usize) -> Option<Store
 /// `None` if they have no units.
 fn spacing(about: &About<'_>, name: &str, dimension: usize) -> Option<Spacing> {
     let path = about.beside(name);
-    let attributes = about.file.attributes(&path);
-    let units = attributes.and_then(|attributes| attributes.text("units"))?;
+    let units = about.file.attributes(&path).text("units")?;
     let extent = about.dataset.shape.get(dimension).copied().unwrap_or(0);
     let positions = about
         .file
@@ -206,11 +205,11 @@ fn indices(group: &Attributes, name: &str) -> Option<Vec<f64>> {
 }
 
 /// The path of the group to which the attributes `default` lead from the root; `None` if the root
-/// has none, or if a group on the way cannot be opened.
+/// has none.
 fn default_group(file: &OpenFile) -> Option<String> {
     let mut group = String::new();
     for _ in 0..MAX_DEFAULTS {
-        match file.attributes(&group)?.text("default") {
+        match file.attributes(&group).text("default") {
             Some(next) => group = format!("{group}/{next}"),
             None => break,
         }

@@ -39,7 +39,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 }
 
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
-    let version = contents.file.attributes("/")?.text("nwb_version")?;
+    let version = contents.file.attributes("/").text("nwb_version")?;
     Some(format!("its attribute nwb_version is {version}"))
 }
 
@@ -101,11 +101,8 @@ fn other(about: &About<'_>) -> Option<Marks> {
 
 /// The axes by the version of the file: x comes before y since version 2.2.
 fn in_version(about: &About<'_>, x_first: &str, x_last: &str) -> Option<Axes> {
-    let version = about
-        .file
-        .attributes("/")
-        .and_then(|root| root.text("nwb_version"))
-        .unwrap_or_default();
+    let root = about.file.attributes("/");
+    let version = root.text("nwb_version").unwrap_or_default();
     let mut numbers = version
         .trim_start_matches(|c: char| !c.is_ascii_digit())
         .split('.')
@@ -144,8 +141,7 @@ fn image(about: &About<'_>) -> Option<Marks> {
 /// When frames were recorded: by the rate in hertz, else by the seconds of each frame.
 fn timing(about: &About<'_>) -> Option<Timing> {
     let start = about.file.attributes(&about.beside("starting_time"));
-    let rate = start.and_then(|start| start.numbers("rate"));
-    if let Some([rate]) = rate.as_deref() {
+    if let Some([rate]) = start.numbers("rate").as_deref() {
         return Timing::even(1.0 / rate);
     }
     // A table, because there are many frames: 100,000 in an hour of two-photon microscopy.
@@ -155,10 +151,7 @@ fn timing(about: &About<'_>) -> Option<Timing> {
 /// The voxel size by the spacing of the imaging plane.
 fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let path = about.beside("imaging_plane/grid_spacing");
-    let unit = about
-        .file
-        .attributes(&path)
-        .and_then(|attributes| attributes.text("unit"));
+    let unit = about.file.attributes(&path).text("unit");
     let spacing = about.file.numbers(&path)?;
     let [x, y] = *spacing else {
         return VoxelSize::xyz(&spacing, unit.as_deref());

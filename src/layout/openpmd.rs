@@ -15,17 +15,12 @@ use super::marks::Marks;
 use super::spacing::Spacing;
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
-    let root = about
-        .file
-        .attributes("/")
-        .filter(|root| root.has("openPMD"))?;
+    let root = about.file.attributes("/");
     let meshes = root
         .text("meshesPath")
         .unwrap_or_else(|| "meshes/".to_owned());
-    if !about
-        .path
-        .contains(&format!("/{}/", meshes.trim_matches('/')))
-    {
+    let meshes = format!("/{}/", meshes.trim_matches('/'));
+    if !root.has("openPMD") || !about.path.contains(&meshes) {
         return None;
     }
     // A scalar record is a dataset, a vector a group of datasets.

@@ -15,10 +15,11 @@ use super::{VoxelSize, usual_axes};
 const MASK: &str = "/mask";
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
-    let root = about.file.attributes("/").filter(|_| about.path == MASK)?;
-    if root.text("format").as_deref() != Some("segger") || !about.is_integer() {
+    if about.path != MASK || !about.is_integer() {
         return None;
     }
+    let root = about.file.attributes("/");
+    root.text("format").filter(|format| format == "segger")?;
     let (voxel, origin) = root
         .numbers("ijk_to_xyz_transform")
         .and_then(|matrix| placed(&matrix))

@@ -22,7 +22,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         "/CellData" => 0.0,
         _ => return None,
     };
-    let image = about.file.attributes(ROOT)?;
+    let image = about.file.attributes(ROOT);
     let extent = image.numbers("WholeExtent")?;
     let geometry = Geometry {
         dimensions: extent

@@ -14,7 +14,7 @@ const STRUCTURE: &str = "/DataStructure/";
 
 pub(in crate::layout) fn marks(about: &About<'_>) -> Option<Marks> {
     let name = about.path.strip_prefix(STRUCTURE)?.split('/').next()?;
-    let own = about.file.attributes(&format!("{STRUCTURE}{name}"))?;
+    let own = about.file.attributes(&format!("{STRUCTURE}{name}"));
     let geometry = Geometry {
         dimensions: own.numbers("_DIMENSIONS")?,
         spacing: own.numbers("_SPACING").unwrap_or_default(),

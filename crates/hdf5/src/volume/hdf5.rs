@@ -272,10 +272,12 @@ impl OpenFile {
         }
     }
 
-    /// The attributes of the object at `path`, if it exists.
-    pub fn attributes(&self, path: &str) -> Option<Attributes> {
-        let found = self.follower().node(&self.file, path).ok()?;
-        Some(Attributes::from_node(&found.object))
+    /// The attributes of the object at `path`; none if it cannot be opened.
+    pub fn attributes(&self, path: &str) -> Attributes {
+        match self.follower().node(&self.file, path) {
+            Ok(found) => Attributes::from_node(&found.object),
+            Err(_) => Attributes::default(),
+        }
     }
 
     /// The attributes of the object at `path`, and the names of the hard links in it if it is a
