@@ -22,9 +22,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         return None;
     }
     let beside = about.file.names_in(group);
-    let first = ["dim0", "dim1"]
-        .iter()
-        .position(|name| beside.iter().any(|beside| beside == name))?;
+    let first = (0..2).find(|first| beside.contains(&format!("dim{first}")))?;
     let stored: Vec<StoredAxis> = (0..about.rank())
         .map(|place| axis(about, place, &format!("{group}/dim{}", first + place)))
         .collect();

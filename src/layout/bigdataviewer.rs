@@ -33,14 +33,11 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
     let xml = XmlText::beside(contents.file.location(), contents.file.store());
-    let sequence = match xml.map(|xml| xml.parse()) {
-        None => Sequence::default(),
-        Some(Ok(sequence)) => sequence,
-        Some(Err(problem)) => {
-            contents.note(Notice::warning(problem));
-            Sequence::default()
-        }
-    };
+    let parsed = xml.map_or_else(|| Ok(Sequence::default()), |xml| xml.parse());
+    let sequence = parsed.unwrap_or_else(|problem| {
+        contents.note(Notice::warning(problem));
+        Sequence::default()
+    });
     let times = numbered(contents.root(), "t");
     let mut channels = Vec::new();
     for (number, group) in setups(contents) {

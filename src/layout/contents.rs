@@ -490,12 +490,9 @@ fn is_in_a_cell(path: &str) -> bool {
 }
 
 fn is_thumbnail(path: &str) -> bool {
-    path.split('/').any(|part| {
-        matches!(
-            part.to_ascii_lowercase().as_str(),
-            "thumbnail" | "thumbnails"
-        )
-    })
+    let path = path.to_ascii_lowercase();
+    let mut parts = path.split('/');
+    parts.any(|part| matches!(part, "thumbnail" | "thumbnails"))
 }
 
 #[cfg(test)]

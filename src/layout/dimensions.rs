@@ -31,21 +31,23 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 
 /// The marks of a dataset by its labels and scales.
 pub(super) fn described(about: &About<'_>) -> Option<Marks> {
-    let has_labels = about.attributes.has("DIMENSION_LABELS");
-    let has_scales = about.attributes.has("DIMENSION_LIST");
-    let listed = about.attributes.text(LIST_OF_LABELS);
-    if !has_labels && !has_scales && listed.is_none() {
-        return None;
-    }
-    let labels = match (about.dataset.dimension_labels(), listed) {
-        (Some(labels), _) => labels,
-        (None, Some(list)) => list
-            .split(',')
-            .map(|label| label.trim().to_owned())
-            .collect(),
-        (None, None) => Vec::new(),
+    let attributes = &about.attributes;
+    // Looking for labels and scales that are not there is slow.
+    let labels = if attributes.has("DIMENSION_LABELS") {
+        about.dataset.dimension_labels()
+    } else {
+        None
     };
-    let scales = if has_scales {
+    let labels = labels.or_else(|| {
+        let list = attributes.text(LIST_OF_LABELS)?;
+        Some(
+            list.split(',')
+                .map(|label| label.trim().to_owned())
+                .collect(),
+        )
+    });
+    let labels: Vec<String> = labels.unwrap_or_default();
+    let scales = if attributes.has("DIMENSION_LIST") {
         about.dataset.scales().unwrap_or_default()
     } else {
         Vec::new()

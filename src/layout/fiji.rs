@@ -16,11 +16,8 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
     let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
     let (_, channel) = channels_in(contents, &time).into_iter().next()?;
     let path = format!("/{time}/{channel}");
-    contents
-        .file
-        .dataset(&path)
-        .ok()
-        .map(|_| format!("it has {path}"))
+    let is_dataset = contents.file.dataset(&path).is_ok();
+    is_dataset.then(|| format!("it has {path}"))
 }
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
