@@ -73,7 +73,7 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     let mut channel = FoundChannel::new(name, levels);
     channel.transforms = marks.transform().into();
     channel.facts.label = marks.label;
-    channel.facts.labels_because = marks.labels_because.or_else(|| finest.names_labels());
+    channel.facts.labels_because = marks.labels_because.or_else(|| finest.labels_by_name());
     channel.facts.timing = marks.timing;
     channel.kind = finest.kind();
     channel.rank = finest.rank();
@@ -94,7 +94,7 @@ impl Candidate {
     /// Its marked axes, else axes guessed from its shape. If it has no sections, the positions of a
     /// spectrum are its sections: the axes y, x, c of a spectrum become y, x, z.
     pub fn axes(&self) -> Axes {
-        let axes = self.stated_axes();
+        let axes = self.stored_axes();
         let is_flat = along(&self.shape, &axes, AxisName::Z) == 1;
         if is_flat && self.is_spectrum() {
             axes.exchanged(AxisName::C, AxisName::Z)
@@ -103,7 +103,8 @@ impl Candidate {
         }
     }
 
-    fn stated_axes(&self) -> Axes {
+    /// Its axes, before those of a spectrum are exchanged.
+    fn stored_axes(&self) -> Axes {
         self.marks
             .axes
             .clone()
@@ -125,7 +126,7 @@ impl Candidate {
         } else {
             MAX_CHANNELS_SHOWN
         };
-        along(&self.shape, &self.stated_axes(), AxisName::C) > most_channels
+        along(&self.shape, &self.stored_axes(), AxisName::C) > most_channels
     }
 
     /// Its marked kind, else the one suggested by its name.
@@ -219,7 +220,7 @@ impl Candidate {
     }
 
     /// Why it holds labels, if only its name says so.
-    fn names_labels(&self) -> Option<String> {
+    fn labels_by_name(&self) -> Option<String> {
         let is_named = self.marks.kind.is_none() && self.kind() == Kind::Labels;
         is_named.then(|| format!("a word of its path {} names labels", self.path))
     }

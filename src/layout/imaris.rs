@@ -7,6 +7,7 @@
 //! served alone: then the groups of levels are in its root. Sizes of levels are halved and rounded
 //! down.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use voltile_base::geometry::{Affine, Xyz};
@@ -45,7 +46,7 @@ struct ImarisGroups<'a> {
     root: &'static str,
     levels: Vec<(u64, String)>,
     times: Vec<(u64, String)>,
-    channels: Vec<(u64, String)>,
+    channels: BTreeSet<(u64, String)>,
 }
 
 impl<'a> ImarisGroups<'a> {
@@ -56,13 +57,13 @@ impl<'a> ImarisGroups<'a> {
             .first()
             .is_some_and(|(_, level)| file.has(&format!("/{level}/Data")))
         {
-            let alone = vec![(0, String::new())];
+            let alone = (0, String::new());
             return Self {
                 file,
                 root: "",
                 levels,
-                times: alone.clone(),
-                channels: alone,
+                times: vec![alone.clone()],
+                channels: BTreeSet::from([alone]),
             };
         }
         let root = "/DataSet";
@@ -72,15 +73,10 @@ impl<'a> ImarisGroups<'a> {
             .map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
         let times = numbered(&file.names_in(&finest), "TimePoint ");
         // A channel may be missing at some time points.
-        let mut channels: Vec<(u64, String)> = Vec::new();
-        for (_, time) in times.iter().take(3) {
-            channels.extend(numbered(
-                &file.names_in(&format!("{finest}/{time}")),
-                "Channel ",
-            ));
-        }
-        channels.sort();
-        channels.dedup();
+        let channels = times.iter().take(3).flat_map(|(_, time)| {
+            numbered(&file.names_in(&format!("{finest}/{time}")), "Channel ")
+        });
+        let channels: BTreeSet<_> = channels.collect();
         Self {
             file,
             root,
@@ -92,14 +88,10 @@ impl<'a> ImarisGroups<'a> {
 
     /// The path of a channel's group.
     fn group(&self, level: &str, time: &str, channel: &str) -> String {
-        let mut path = self.root.to_owned();
-        for part in [level, time, channel] {
-            if !part.is_empty() {
-                path.push('/');
-                path.push_str(part);
-            }
-        }
-        path
+        let parts = [level, time, channel].into_iter();
+        parts
+            .filter(|part| !part.is_empty())
+            .fold(self.root.to_owned(), |path, part| format!("{path}/{part}"))
     }
 
     fn channel(&self, number: u64, group: &str) -> FoundChannel {
