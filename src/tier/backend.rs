@@ -30,10 +30,7 @@ impl TierKind {
     /// Whether it keeps tiles long enough for `voltile warm` to be worthwhile; Redis may drop them
     /// at any time.
     pub fn is_lasting(self) -> bool {
-        match self {
-            TierKind::Directory | TierKind::Objects => true,
-            TierKind::Redis => false,
-        }
+        self != TierKind::Redis
     }
 }
 

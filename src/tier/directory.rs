@@ -91,18 +91,20 @@ impl Backend for Directory {
         let Some(file) = unless_missing(File::open(&path)).map_err(unreadable)? else {
             return Ok(None);
         };
-        let problem = match read(&file, self.kind, key).map_err(unreadable)? {
+        match read(&file, self.kind, key).map_err(unreadable)? {
             Ok(png) => {
                 mark_used(&file);
-                return Ok(Some(png));
+                Ok(Some(png))
             }
-            Err(problem) => problem,
-        };
-        // The file is removed, so that the tile is rendered again.
-        unless_missing(fs::remove_file(&path))
-            .map_err(|error| TierError::system(&path, "removed, though it is damaged", &error))?;
-        let place = path.display().to_string();
-        Err(TierError::Corrupt { place, problem })
+            Err(problem) => {
+                // The file is removed, so that the tile is rendered again.
+                unless_missing(fs::remove_file(&path)).map_err(|error| {
+                    TierError::system(&path, "removed, though it is damaged", &error)
+                })?;
+                let place = path.display().to_string();
+                Err(TierError::corrupt(place, problem, Ok(())))
+            }
+        }
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {

@@ -42,10 +42,12 @@ pub enum TierError {
         budget: u64,
     },
     /// A tile is not as it was stored.
-    #[error("{place} is damaged and was removed: {problem}")]
+    #[error("{place} is damaged and {fate}: {problem}")]
     Corrupt {
         /// The file, or the server and the key.
         place: String,
+        /// Whether it was removed, in words.
+        fate: String,
         /// The kind of damage.
         problem: &'static str,
     },
@@ -80,6 +82,19 @@ impl TierError {
             path: path.into(),
             doing,
             problem: error.to_string(),
+        }
+    }
+
+    /// The error for a damaged tile, after the attempt to remove it.
+    pub(super) fn corrupt(place: String, problem: &'static str, removed: Result<(), Self>) -> Self {
+        let fate = match removed {
+            Ok(()) => "was removed".to_owned(),
+            Err(error) => format!("cannot be removed ({error}), but will be replaced"),
+        };
+        TierError::Corrupt {
+            place,
+            fate,
+            problem,
         }
     }
 

@@ -20,18 +20,11 @@ impl Backend for Folder {
         let Some(stored) = stored.map_err(|error| tier_error(self, error))? else {
             return Ok(None);
         };
-        entry::verified(key, stored.into())
-            .map(Some)
-            .map_err(|problem| {
-                let place = format!("{}/{name}", self.public());
-                if let Err(error) = self.remove(&name) {
-                    let error = tier_error(self, error);
-                    tracing::debug!(
-                        "{place} is damaged and cannot be removed; it is replaced instead: {error}"
-                    );
-                }
-                TierError::Corrupt { place, problem }
-            })
+        let opened = entry::verified(key, stored.into());
+        opened.map(Some).map_err(|problem| {
+            let removed = self.remove(&name).map_err(|error| tier_error(self, error));
+            TierError::corrupt(format!("{}/{name}", self.public()), problem, removed)
+        })
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {

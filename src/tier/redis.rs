@@ -84,15 +84,8 @@ impl Backend for Redis {
             .map(|stored| entry::verified(key, stored))
             .transpose();
         opened.map_err(|problem| {
-            if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.pool.limit) {
-                tracing::debug!(
-                    "{name} is damaged and was not deleted; it is replaced instead: {error}"
-                );
-            }
-            TierError::Corrupt {
-                place: format!("{name} in {}", self.pool.server),
-                problem,
-            }
+            let removed = self.run(redis::cmd("DEL").arg(&name), self.pool.limit);
+            TierError::corrupt(format!("{name} in {}", self.pool.server), problem, removed)
         })
     }
 

@@ -72,7 +72,7 @@ impl Tier {
             .spawn(move || {
                 while let Some((tile, _room)) = own.queue.next() {
                     if (tile.is_current)() {
-                        // An error is counted and logged there.
+                        // `put` counts and logs an error.
                         let _ = own.put(&tile.token, &tile.key, &tile.png);
                     } else {
                         own.counters.dropped.inc();
