@@ -57,22 +57,18 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 /// The keys of vigra's axis tags, in storage order: tyx for
 /// `{"axes": [{"key": "t"}, {"key": "y"}, {"key": "x"}]}`.
 fn axes(tags: &Value) -> Option<Axes> {
-    let keys = tags
-        .get("axes")?
-        .as_array()?
-        .iter()
-        .map(|axis| axis.get("key")?.as_str());
+    let axes = tags["axes"].as_array()?.iter();
+    let keys = axes.map(|axis| axis["key"].as_str());
     Axes::new(&keys.collect::<Option<String>>()?).ok()
 }
 
 /// The resolutions along x, y and z; differing units are converted to nanometres.
 fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
-    let tagged = tags.get("axes")?.as_array()?;
+    let axes = tags["axes"].as_array()?;
     let [x, y, z] = ["x", "y", "z"].map(|letter| {
-        let mut axes = tagged.iter();
-        let axis = axes.find(|axis| axis.get("key").and_then(Value::as_str) == Some(letter))?;
-        let unit = units.get(letter).and_then(Value::as_str);
-        Some(Spacing::new(axis.get("resolution")?.as_f64()?, None, unit))
+        let axis = axes.iter().find(|axis| axis["key"] == letter)?;
+        let step = axis["resolution"].as_f64()?;
+        Some(Spacing::new(step, None, units[letter].as_str()))
     });
     let [x, y, z] = in_one_unit([x?, y?, z?])?;
     VoxelSize::xyz(&[x.step, y.step, z.step], x.unit.as_deref())

@@ -63,10 +63,8 @@ fn factor(name: &str) -> Option<Xyz<u64>> {
 
 fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
     let metadata: Value = serde_json::from_str(&file.text(METADATA)?).ok()?;
-    let size = metadata
-        .get("processingInformation")?
-        .get("voxel_size_um")?;
-    let [x, y, z] = ["width", "height", "depth"].map(|name| size.get(name)?.as_f64());
+    let size = &metadata["processingInformation"]["voxel_size_um"];
+    let [x, y, z] = ["width", "height", "depth"].map(|name| size[name].as_f64());
     VoxelSize::xyz(&[x?, y?, z?], Some("µm"))
 }
 

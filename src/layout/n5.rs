@@ -78,5 +78,5 @@ fn is_paintera_label(about: &About<'_>) -> bool {
 fn has_label_type(group: &Attributes) -> Option<bool> {
     let json = group.text("painteraData")?;
     let data: serde_json::Value = serde_json::from_str(&json).ok()?;
-    Some(data.get("type")?.as_str()? == "label")
+    Some(data["type"].as_str()? == "label")
 }

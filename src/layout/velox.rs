@@ -57,36 +57,31 @@ fn spacing(metadata: &Value, axis: AxisName) -> Option<Spacing> {
         AxisName::X => ("width", "PixelUnitX"),
         _ => ("height", "PixelUnitY"),
     };
-    let result = metadata.get("BinaryResult")?;
-    let size = result.get("PixelSize")?.get(name)?;
+    let result = &metadata["BinaryResult"];
+    let size = &result["PixelSize"][name];
     let step = size
         .as_f64()
         .or_else(|| size.as_str()?.trim().parse().ok())?;
-    Some(Spacing::new(step, None, Some(result.get(unit)?.as_str()?)))
+    Some(Spacing::new(step, None, Some(result[unit].as_str()?)))
 }
 
 /// The name of the image's detector: by its index in the list of detectors, else as the image
 /// states it.
 fn detector(metadata: &Value) -> Option<&str> {
-    let result = metadata.get("BinaryResult")?;
-    listed_detector(metadata, result)
-        .or_else(|| result.get("Detector")?.as_str())
+    listed_detector(metadata)
+        .or_else(|| metadata["BinaryResult"]["Detector"].as_str())
         .map(str::trim)
         .filter(|name| !name.is_empty())
 }
 
 /// The name in the list of detectors: `HAADF` for the index 1, if `Detector-1` is called so.
-fn listed_detector<'a>(metadata: &'a Value, result: &Value) -> Option<&'a str> {
-    let index = result.get("DetectorIndex")?;
+fn listed_detector(metadata: &Value) -> Option<&str> {
+    let index = &metadata["BinaryResult"]["DetectorIndex"];
     let index = match index.as_str() {
         Some(text) => text.to_owned(),
         None => index.to_string(),
     };
-    metadata
-        .get("Detectors")?
-        .get(format!("Detector-{index}"))?
-        .get("DetectorName")?
-        .as_str()
+    metadata["Detectors"][format!("Detector-{index}")]["DetectorName"].as_str()
 }
 
 #[cfg(test)]
