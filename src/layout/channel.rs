@@ -224,7 +224,7 @@ impl VoxelSize {
     /// The same size if the axes of the dataset, so far named `before`, are named `axes`: a size
     /// along the first of `zyx` is one along x if they are `xyz`. `None` if an axis of space was
     /// not one before.
-    pub(super) fn along(self, axes: &Axes, before: &Axes) -> Option<Self> {
+    pub(super) fn with_axes(self, axes: &Axes, before: &Axes) -> Option<Self> {
         let mut size = Xyz::all(1.0);
         for (axis, axis_before) in axes.iter().zip(before.iter()) {
             if let Some(axis) = in_space(axis) {
@@ -275,8 +275,8 @@ pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
 /// Three whole factors from 1 on, along x, y and z.
 pub(super) fn whole_factor(numbers: &[f64]) -> Option<Xyz<u64>> {
     let factor = xyz(numbers)?;
-    let is_whole = factor.map(|along| along >= 1.0 && along.fract() == 0.0) == Xyz::all(true);
-    is_whole.then(|| factor.map(|along| along as u64))
+    let is_whole = factor.map(|number| number >= 1.0 && number.fract() == 0.0) == Xyz::all(true);
+    is_whole.then(|| factor.map(|number| number as u64))
 }
 
 /// The code of a colour from red, green and blue, each from 0 to 1: `#ff8000` for 1, 0.5, 0.

@@ -314,7 +314,9 @@ impl Candidate {
         if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
             && axes != other_axes
         {
-            found.voxel = found.voxel.and_then(|voxel| voxel.along(axes, other_axes));
+            found.voxel = found
+                .voxel
+                .and_then(|voxel| voxel.with_axes(axes, other_axes));
             found.origin = None;
             found.directions = None;
         }

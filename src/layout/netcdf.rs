@@ -29,12 +29,12 @@ const MISSING: [&str; 9] = [
     "nodata",
 ];
 /// Attributes that only libnetcdf writes.
-const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
+const ONLY_OF_LIBNETCDF: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let own = &about.attributes;
-    let is_netcdf =
-        OWN.iter().any(|name| own.has(name)) || about.file.attributes("/").has("_NCProperties");
+    let is_netcdf = ONLY_OF_LIBNETCDF.iter().any(|name| own.has(name))
+        || about.file.attributes("/").has("_NCProperties");
     let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
     let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
     let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");

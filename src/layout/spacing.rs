@@ -113,10 +113,10 @@ fn calibration(
         None if sections == 1 => in_one_unit([x, y, as_wide])?,
         stated => stated?,
     };
-    let edges = all.each_ref().map(|along| along.step.abs());
+    let edges = all.each_ref().map(|axis| axis.step.abs());
     let voxel = VoxelSize::new(edges.into(), all[0].unit.as_deref())?;
-    let ascends = all.iter().all(|along| along.step > 0.0);
-    let origin = match all.map(|along| along.first) {
+    let ascends = all.iter().all(|axis| axis.step > 0.0);
+    let origin = match all.map(|axis| axis.first) {
         [Some(x), Some(y), Some(z)] if ascends => Some(Xyz::new(x, y, z)),
         _ => None,
     };

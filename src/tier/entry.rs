@@ -50,8 +50,8 @@ pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'stat
         .checked_sub(TRAILER)
         .filter(|length| *length > 0)
         .ok_or("it is too short")?;
-    let (png, end) = file.split_at(length);
-    let own = trailer(key, png);
+    let (png, stored) = file.split_at(length);
+    let expected = trailer(key, png);
     let problems = [
         (
             0..8,
@@ -63,7 +63,7 @@ pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'stat
         (CHECKSUM..TRAILER, "its checksum is wrong"),
     ];
     for (part, problem) in problems {
-        if end[part.clone()] != own[part] {
+        if stored[part.clone()] != expected[part] {
             return Err(problem);
         }
     }
