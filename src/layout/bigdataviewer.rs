@@ -16,7 +16,7 @@ use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::VoxelType;
-use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 use xml::{Sequence, XmlText};
 
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
@@ -78,15 +78,10 @@ impl Setup<'_> {
             // A view has all levels or none: checking each level at each time point would be slow
             // for long series.
             if paths.first().is_some_and(|first| self.file.has(first)) {
-                let view = View {
-                    reinterpret_as: self.reinterpret_as(&paths)?,
-                    ..View::zyx()
-                };
-                levels.push(FoundLevel {
-                    factor: Some(factor),
-                    paths,
-                    view,
-                });
+                let reinterpret_as = self.reinterpret_as(&paths)?;
+                let mut level = FoundLevel::zyx(Some(factor), paths);
+                level.view.reinterpret_as = reinterpret_as;
+                levels.push(level);
             }
         }
         if levels.is_empty() {

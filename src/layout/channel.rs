@@ -119,11 +119,10 @@ pub struct FoundLevel {
 impl FoundLevel {
     /// A level whose datasets are in z, y, x order.
     pub(super) fn zyx(factor: Option<Xyz<u64>>, paths: Paths) -> Self {
-        let view = View::zyx();
         Self {
             factor,
             paths,
-            view,
+            view: View::zyx(),
         }
     }
 }

@@ -14,7 +14,7 @@ use voltile_base::geometry::{Affine, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::Window;
 use voltile_base::timing::Timing;
-use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
+use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile};
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Paths, VoxelSize, hex_colour, numbered, range};
@@ -155,15 +155,9 @@ impl<'a> ImarisGroups<'a> {
         let factor = full
             .zip(size)
             .map(|(full, size)| full.zip(size, nearest_power));
-        let view = View {
-            size,
-            ..View::zyx()
-        };
-        Some(FoundLevel {
-            factor,
-            paths,
-            view,
-        })
+        let mut level = FoundLevel::zyx(factor, paths);
+        level.view.size = size;
+        Some(level)
     }
 
     fn data(&self, level: &str, time: &str, channel: &str) -> String {

@@ -206,14 +206,11 @@ fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let entries = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .take(MAX_ENTRIES);
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    found
-        .retain(|path| path.extension().is_some_and(|extension| extension == "xml") && path != own);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.take(MAX_ENTRIES).map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = paths
+        .filter(|path| path.extension() == Some("xml".as_ref()) && path != own)
+        .collect();
     found.sort();
     found.into_iter()
 }
