@@ -133,11 +133,8 @@ impl<'a> ImarisGroups<'a> {
             return None;
         }
         let info = self.file.attributes("/DataSetInfo/TimeInfo");
-        let mut dates = Vec::new();
-        for number in 1..=last + 1 {
-            dates.push(info.text(&format!("TimePoint{number}"))?);
-        }
-        Timing::of_dates(&dates)
+        let dates = (1..=last + 1).map(|number| info.text(&format!("TimePoint{number}")));
+        Timing::of_dates(&dates.collect::<Option<Vec<_>>>()?)
     }
 
     /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or
@@ -155,9 +152,9 @@ impl<'a> ImarisGroups<'a> {
         let factor = full
             .zip(size)
             .map(|(full, size)| full.zip(size, nearest_power));
-        let mut level = FoundLevel::zyx(factor, paths);
-        level.view.size = size;
-        Some(level)
+        let mut found = FoundLevel::zyx(factor, paths);
+        found.view.size = size;
+        Some(found)
     }
 
     fn data(&self, level: &str, time: &str, channel: &str) -> String {
@@ -179,16 +176,13 @@ impl<'a> ImarisGroups<'a> {
 
     /// The size of the image at a level, without padding.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
-        for (_, time) in present {
+        let own = present.iter().find_map(|(_, time)| {
             let group = self.file.attributes(&self.group(level, time, channel));
-            let own = size(&group, "ImageSize");
-            if own.is_some() {
-                return own;
-            }
-        }
+            size(&group, "ImageSize")
+        });
         let (_, finest) = self.levels.first()?;
-        if level != finest {
-            return None;
+        if own.is_some() || level != finest {
+            return own;
         }
         size(&self.file.attributes("/DataSetInfo/Image"), "")
     }
