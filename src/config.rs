@@ -5,11 +5,10 @@
 //! an invalid value is replaced by its default, the fault is recorded, and reading continues, so
 //! that one run reports everything.
 //!
-//! Flags override the environment, which overrides the file, which overrides the defaults. The
-//! `config` crate merges these layers (`layers`), and serde reads the result into the settings
-//! (`tree`), which have the defaults and check themselves. Afterwards `check` compares several
-//! settings. `example.toml` explains every key; tests compare it with the settings and
-//! with the manual.
+//! Flags override the environment, which overrides the file, which overrides the defaults. `layers`
+//! merges these layers, and serde reads the result into the settings (`tree`), which have the
+//! defaults and check themselves. Afterwards `check` compares several settings. `example.toml`
+//! explains every key; tests compare it with the settings and with the manual.
 
 mod address;
 mod check;
@@ -26,7 +25,7 @@ mod values;
 
 pub use address::BindAddress;
 pub use faults::Fault;
-pub use layers::{DEFAULT_FILE, Layers};
+pub use layers::Layers;
 pub use memory::Memory;
 pub use network::Proxy;
 pub use redis::RedisAddress;

@@ -1,15 +1,14 @@
 //! Merges the layers: data files named on the command line, the file, the environment, the flags.
 //!
-//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets
-//! index; a token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain
-//! key, and the crate merges these trees key by key, unparsed. The configuration file is the only
-//! file read; its values are interpreted elsewhere.
+//! Every layer is a tree of the `config` crate's values. That crate's own merge takes dots in keys
+//! for separators, and a token such as `FlyEM.v1` must survive; so the trees are merged here, key
+//! by key. The configuration file is the only file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use config::{Config, ConfigError, Map, Source, Value, ValueKind};
+use config::{Map, Value, ValueKind};
 use voltile_base::name::Name;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::Address;
@@ -22,10 +21,8 @@ use super::tree::has_known_keys;
 use super::values;
 
 /// The configuration file that is read if none is named and no data file is given.
-pub const DEFAULT_FILE: &str = "voltile.toml";
+const DEFAULT_FILE: &str = "voltile.toml";
 
-/// The single key above every layer while they are merged.
-const TOP: &str = "voltile";
 /// Prefix of the environment variables that are read.
 const PREFIX: &str = "VOLTILE_";
 /// Separates the levels of a key in an environment variable.
@@ -33,8 +30,7 @@ const BETWEEN: &str = "__";
 /// The tables of single settings.
 const SECTIONS: [&str; 5] = ["server", "cache", "render", "files", "log"];
 
-/// The keys of paths of files, which in the configuration file are relative to it. A star stands
-/// for every name and every item of a list.
+/// The keys of paths of files, which in the configuration file are relative to it; see [`each`].
 const PATHS: [&[&str]; 9] = [
     &["server", "unix_socket"],
     &["server", "tls", "certificate"],
@@ -105,20 +101,6 @@ pub(super) struct MergedLayers {
     pub files: BTreeMap<Name, DatasetSettings>,
 }
 
-/// One layer: a tree below [`TOP`].
-#[derive(Debug, Clone)]
-struct SettingsLayer(Value);
-
-impl Source for SettingsLayer {
-    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
-        Box::new(self.clone())
-    }
-
-    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
-        Ok(Map::from([(TOP.to_owned(), self.0.clone())]))
-    }
-}
-
 /// Reads and merges the layers. A flag that cannot be read is a fault, and the rest is merged
 /// without it. If the configuration file cannot be read, nothing is merged.
 pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> {
@@ -133,15 +115,17 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
         }
     }
     let files = tokens(layers, &file);
-    let named = files
-        .keys()
-        .map(|token| nest(&["datasets", token.as_str()], table([])));
-    let below: Vec<Value> = named.chain([file]).collect();
-    let known = merged(below.clone(), notes);
-    let above = environment(&layers.env, &known, notes)
-        .into_iter()
-        .chain(flags(layers, notes));
-    let mut tree = merged(below.into_iter().chain(above), notes);
+    let mut tree = table([]);
+    for token in files.keys() {
+        overlay(&mut tree, nest(&["datasets", token.as_str()], table([])));
+    }
+    overlay(&mut tree, file);
+    for layer in environment(&layers.env, &tree, notes) {
+        overlay(&mut tree, layer);
+    }
+    for layer in flags(layers, notes) {
+        overlay(&mut tree, layer);
+    }
     write_out(&mut tree);
     Some(MergedLayers { tree, files })
 }
@@ -162,43 +146,37 @@ fn wrap_text(value: &mut Value, key: &str) {
     }
 }
 
-/// Calls `change` with every value at a path of keys.
+/// Calls `change` with every value at a path of keys. A star stands for every name and every item
+/// of a list.
 fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
     let Some((first, rest)) = keys.split_first() else {
         change(tree);
         return;
     };
-    match &mut tree.kind {
-        ValueKind::Table(table) if *first == "*" => {
-            for value in table.values_mut() {
-                each(value, rest, change);
-            }
-        }
-        ValueKind::Array(items) if *first == "*" => {
-            for value in items {
-                each(value, rest, change);
-            }
-        }
-        ValueKind::Table(table) => {
-            if let Some(value) = table.get_mut(*first) {
-                each(value, rest, change);
-            }
-        }
-        _ => {}
+    let values: Vec<&mut Value> = match (*first, &mut tree.kind) {
+        ("*", ValueKind::Table(table)) => table.values_mut().collect(),
+        ("*", ValueKind::Array(items)) => items.iter_mut().collect(),
+        (key, ValueKind::Table(table)) => table.get_mut(key).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    for value in values {
+        each(value, rest, change);
     }
 }
 
-fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
-    let mut builder = Config::builder();
-    for tree in layers {
-        builder = builder.add_source(SettingsLayer(tree));
+/// Lays `upper` over `tree`: tables are merged key by key, and any other value replaces the lower
+/// one.
+fn overlay(tree: &mut Value, upper: Value) {
+    let ValueKind::Table(entries) = upper.kind else {
+        *tree = upper;
+        return;
+    };
+    if !matches!(tree.kind, ValueKind::Table(_)) {
+        *tree = table([]);
     }
-    match builder.build().map(|config| config.cache.kind) {
-        Ok(ValueKind::Table(mut table)) => table.remove(TOP).unwrap_or_default(),
-        Ok(_) => Value::default(),
-        Err(error) => {
-            notes.fault("configuration", error.to_string());
-            Value::default()
+    if let ValueKind::Table(lower) = &mut tree.kind {
+        for (key, value) in entries {
+            overlay(lower.entry(key).or_default(), value);
         }
     }
 }
@@ -360,14 +338,13 @@ fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
 /// The variables with two underscores between levels, each as a tree. An empty variable counts as
 /// not set.
 fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
-    let mut ours: Vec<_> = variables
-        .iter()
-        .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
-        .collect();
-    ours.retain(|(.., value)| !value.is_empty());
-    ours.sort();
+    let mut variables: Vec<_> = variables.iter().collect();
+    variables.sort();
     let mut trees = Vec::new();
-    for (name, rest, value) in ours {
+    for (name, value) in variables {
+        let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !value.is_empty()) else {
+            continue;
+        };
         if rest.contains(BETWEEN) {
             trees.push(nest(
                 &variable_path(rest, known),

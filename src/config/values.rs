@@ -105,9 +105,7 @@ fn text_of(value: &Value) -> Option<&str> {
 fn whole_of(value: &Value) -> Option<i128> {
     match value.kind {
         ValueKind::I64(number) => Some(number.into()),
-        ValueKind::U64(number) => Some(number.into()),
         ValueKind::I128(number) => Some(number),
-        ValueKind::U128(number) => number.try_into().ok(),
         _ => None,
     }
 }
