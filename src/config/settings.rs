@@ -9,11 +9,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::{Scaling, Xyz};
 use voltile_base::name::{Name, Pattern};
-use voltile_base::paint::{DatasetStyle, Kind, Number, PngProfile, Style, WindowRule};
+use voltile_base::paint::{DatasetStyle, Kind, Number, Style, WindowRule};
 use voltile_base::tile::Fingerprint;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::Address;
@@ -295,7 +295,7 @@ pub struct Render {
     #[serde(deserialize_with = "values::size")]
     pub boxes: usize,
     /// The settings that decide pixels.
-    #[serde(rename = "png", deserialize_with = "png_style")]
+    #[serde(rename = "png")]
     pub style: Style,
     /// The number of slices that are prefetched ahead of a scroll while threads are idle; 0: none.
     #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
@@ -547,11 +547,6 @@ pub struct LevelSettings {
     /// The downsample factor relative to the first level, above 0; `None`: derived from the sizes.
     #[serde(deserialize_with = "values::factor")]
     pub factor: Option<Xyz<u64>>,
-}
-
-fn png_style<'de, D: Deserializer<'de>>(from: D) -> Result<Style, D::Error> {
-    let png = PngProfile::deserialize(from)?;
-    Ok(Style { png })
 }
 
 fn cores() -> NonZeroUsize {

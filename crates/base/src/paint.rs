@@ -10,7 +10,8 @@ use crate::geometry::{Scaling, Xyz};
 
 /// The settings of the whole server that decide pixels. Keys of tiles and versions of datasets are
 /// digests of all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(transparent)]
 pub struct Style {
     /// How tiles are encoded.
     pub png: PngProfile,
