@@ -70,10 +70,7 @@ impl AccessRules {
                 Ok(Vec::new())
             };
             let secrets = read.unwrap_or_else(|problem| {
-                faults.push(Fault {
-                    key: key.clone(),
-                    problem,
-                });
+                faults.push(Fault::new(key.as_str(), problem));
                 Vec::new()
             });
             if secrets.iter().any(|secret| secret.len() < SHORTEST_SAFE) {

@@ -179,10 +179,9 @@ impl Catalog {
                 if let Some(names) = &channel.names
                     && let Err(problem) = names.read()
                 {
-                    faults.push(Fault {
-                        key: format!("datasets.{}.channels.{}.names", dataset.token, channel.name),
-                        problem: format!("{}: {problem}", names.place()),
-                    });
+                    let key = format!("datasets.{}.channels.{}.names", dataset.token, channel.name);
+                    let problem = format!("{}: {problem}", names.place());
+                    faults.push(Fault::new(key, problem));
                 }
             }
         }

@@ -356,12 +356,10 @@ impl Dataset {
             } else if about != self.token.as_str() {
                 problem = format!("{about}: {problem}");
             }
-            logged.push((notice.severity, Fault { key, problem }));
+            logged.push((notice.severity, Fault::new(key, problem)));
         }
         if self.growing && !self.live {
-            let problem = LEFT_OPEN.to_owned();
-            let key = dataset_key;
-            logged.push((Severity::Warning, Fault { key, problem }));
+            logged.push((Severity::Warning, Fault::new(dataset_key, LEFT_OPEN)));
         }
         logged
     }
@@ -673,10 +671,7 @@ impl DatasetOpening<'_> {
 
     /// A problem with a setting; `key` is the rest of its key behind the dataset's.
     fn at(&self, key: &str, problem: String) -> Fault {
-        Fault {
-            key: format!("datasets.{}{key}", self.token),
-            problem,
-        }
+        Fault::new(format!("datasets.{}{key}", self.token), problem)
     }
 
     fn fault(&mut self, key: &str, problem: String) {

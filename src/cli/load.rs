@@ -139,10 +139,7 @@ fn directory_fault(directory: &Path) -> Option<Fault> {
     let error = Directory::open_existing(directory)
         .err()
         .filter(TierError::is_unsuitable)?;
-    Some(Fault {
-        key: "cache.directory".to_owned(),
-        problem: error.to_string(),
-    })
+    Some(Fault::new("cache.directory", error.to_string()))
 }
 
 /// Reads the certificate and key for TLS, if configured; adds the faults of their files.

@@ -17,6 +17,16 @@ pub struct Fault {
     pub problem: String,
 }
 
+impl Fault {
+    /// A problem with the setting at a key.
+    pub fn new(key: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.problem)
@@ -32,17 +42,11 @@ pub(super) struct Notes {
 
 impl Notes {
     pub fn fault(&mut self, key: impl Into<String>, problem: impl Into<String>) {
-        self.faults.push(Fault {
-            key: key.into(),
-            problem: problem.into(),
-        });
+        self.faults.push(Fault::new(key, problem));
     }
 
     pub fn warning(&mut self, key: impl Into<String>, problem: impl Into<String>) {
-        self.warnings.push(Fault {
-            key: key.into(),
-            problem: problem.into(),
-        });
+        self.warnings.push(Fault::new(key, problem));
     }
 
     /// Adds a fault at a key, unless the value there has a fault already.

@@ -78,10 +78,7 @@ pub(super) fn divide(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
             units::bytes(least.div_ceil(3) * 4)
         );
-        return Some(Fault {
-            key: "memory".to_owned(),
-            problem,
-        });
+        return Some(Fault::new("memory", problem));
     }
     let total = units::bytes(total);
     let reserve = units::bytes(reserve);

@@ -367,10 +367,8 @@ fn exposed(before: &Catalog, settings: &Settings, access: &AccessRules) -> Vec<S
 }
 
 fn would_expose(datasets: &str) -> Fault {
-    Fault {
-        key: "access".to_owned(),
-        problem: format!(
-            "these protected datasets would become public: {datasets}; if that is meant, reload with SIGHUP"
-        ),
-    }
+    let problem = format!(
+        "these protected datasets would become public: {datasets}; if that is meant, reload with SIGHUP"
+    );
+    Fault::new("access", problem)
 }

@@ -153,10 +153,10 @@ impl TileService {
     pub fn reload(&self, settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
         match &self.reconciler {
             Some(reconciler) => reconciler.reload(settings, may_expose),
-            None => Err(vec![Fault {
-                key: "datasets".to_owned(),
-                problem: "this service does not reopen datasets".to_owned(),
-            }]),
+            None => {
+                let problem = "this service does not reopen datasets";
+                Err(vec![Fault::new("datasets", problem)])
+            }
         }
     }
 

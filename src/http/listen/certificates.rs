@@ -121,10 +121,8 @@ fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), 
 }
 
 fn fault(name: &str, path: &Path, problem: &str) -> Fault {
-    Fault {
-        key: format!("server.tls.{name}"),
-        problem: format!("{}: {problem}", path.display()),
-    }
+    let problem = format!("{}: {problem}", path.display());
+    Fault::new(format!("server.tls.{name}"), problem)
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
