@@ -33,14 +33,9 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
         if let [(path, _)] = levels.as_slice() {
             let _ = writeln!(out, "path = {}", quoted(path));
         } else {
-            let levels = levels.iter().map(|(path, f)| {
-                format!(
-                    "{{ path = {}, factor = [{}, {}, {}] }}",
-                    quoted(path),
-                    f.x,
-                    f.y,
-                    f.z
-                )
+            let levels = levels.iter().map(|(path, factor)| {
+                let factor = <[u64; 3]>::from(*factor);
+                format!("{{ path = {}, factor = {factor:?} }}", quoted(path))
             });
             let _ = writeln!(out, "levels = [{}]", levels.collect::<Vec<_>>().join(", "));
         }
@@ -60,7 +55,7 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
     }
     let offset = dataset.grid_offset(channel);
     if offset != Xyz::all(0) {
-        let _ = writeln!(out, "offset = [{}, {}, {}]", offset.x, offset.y, offset.z);
+        let _ = writeln!(out, "offset = {:?}", <[i64; 3]>::from(offset));
     }
     if channel.kind == Kind::Image && channel.is_measured() {
         out.push_str("window = \"auto\"\n");

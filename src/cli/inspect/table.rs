@@ -73,13 +73,11 @@ fn in_one_line(channel: &ChannelDescription) -> String {
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
     let facts = &channel.facts;
-    let label = facts.label.as_ref();
-    let label = label.map_or(String::new(), |label| format!(" ({})", escaped(label)));
-    let _ = writeln!(
-        out,
-        "\nchannel    {}{label}: {} of {}",
-        channel.name, channel.kind, channel.dtype
-    );
+    let _ = write!(out, "\nchannel    {}", channel.name);
+    if let Some(label) = &facts.label {
+        let _ = write!(out, " ({})", escaped(label));
+    }
+    let _ = writeln!(out, ": {} of {}", channel.kind, channel.dtype);
     if let Some(reason) = &facts.labels_because {
         let _ = writeln!(out, "  kind     labels, because {}", escaped(reason));
     }
@@ -99,17 +97,12 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }
-    if let Some(size) = channel.facts.voxel_size {
-        let _ = writeln!(
-            out,
-            "  voxel    {} (x × y × z)",
-            voxel(size, channel.facts.voxel_unit.as_deref())
-        );
+    if let Some(size) = facts.voxel_size {
+        let voxel = voxel(size, facts.voxel_unit.as_deref());
+        let _ = writeln!(out, "  voxel    {voxel} (x × y × z)");
     }
-    if let Some(words) = channel
-        .transform
-        .as_ref()
-        .and_then(|transform| transform.in_words.as_ref())
+    if let Some(transform) = &channel.transform
+        && let Some(words) = &transform.in_words
     {
         let _ = writeln!(out, "  space    {}", escaped(words));
     }
@@ -174,51 +167,39 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
 }
 
 fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
-    let chunk = storage
-        .chunk
-        .as_ref()
-        .map(|chunk| format!(" in {chunk:?}"))
-        .unwrap_or_default();
-    let filters = if storage.filters.is_empty() {
-        "none".to_owned()
-    } else {
-        escaped(&storage.filters.join(", "))
-    };
     let axes = cost.axes.as_deref().unwrap_or_default();
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "  stored   {}, {:?} by the axes {axes}, {}{chunk}; filters: {filters}",
+        "  stored   {}, {:?} by the axes {axes}, {}",
         escaped(path),
         storage.shape,
         storage.layout
     );
+    if let Some(chunk) = &storage.chunk {
+        let _ = write!(out, " in {chunk:?}");
+    }
+    let filters = match storage.filters.as_slice() {
+        [] => "none".to_owned(),
+        filters => escaped(&filters.join(", ")),
+    };
+    let _ = writeln!(out, "; filters: {filters}");
     if let Some(tally) = &cost.stored {
         let raw = bytes(tally.raw_bytes);
-        let stored = bytes(tally.stored_bytes);
-        let ratio = cost
-            .compression
-            .map(|ratio| format!(", {ratio:.2} to 1"))
-            .unwrap_or_default();
-        let chunks = match storage.chunk {
-            Some(_) => format!(
-                "; {} of {} chunks written",
-                tally.chunks_written, tally.chunks
-            ),
-            None => String::new(),
-        };
-        let datasets = if tally.datasets > 1 {
-            format!("; in {} datasets of it", tally.datasets)
-        } else {
-            String::new()
-        };
-        let unreadable = match tally.unreadable {
-            0 => String::new(),
-            count => format!("; {count} could not be read"),
-        };
-        let _ = writeln!(
-            out,
-            "           {raw} in {stored}{ratio}{chunks}{datasets}{unreadable}"
-        );
+        let _ = write!(out, "           {raw} in {}", bytes(tally.stored_bytes));
+        if let Some(ratio) = cost.compression {
+            let _ = write!(out, ", {ratio:.2} to 1");
+        }
+        if storage.chunk.is_some() {
+            let written = tally.chunks_written;
+            let _ = write!(out, "; {written} of {} chunks written", tally.chunks);
+        }
+        if tally.datasets > 1 {
+            let _ = write!(out, "; in {} datasets of it", tally.datasets);
+        }
+        if tally.unreadable > 0 {
+            let _ = write!(out, "; {} could not be read", tally.unreadable);
+        }
+        out.push('\n');
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
     describe_passing(out, cost);
