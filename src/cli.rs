@@ -28,7 +28,6 @@ mod sources;
 mod tiers;
 mod warm;
 
-use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
@@ -177,9 +176,5 @@ fn print_message(message: &clap::Error) -> ExitCode {
         log.message(output::terminal_safe(&message.render().to_string()).trim_end());
         return ExitCode::from(2);
     }
-    let printed = match message.print() {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
-        printed => printed.map_err(|error| output::not_written(&error)),
-    };
-    finish(&log, printed)
+    finish(&log, output::explained(message.print()))
 }

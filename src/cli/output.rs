@@ -86,16 +86,15 @@ pub(super) fn is_control(character: char) -> bool {
 
 fn written(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
-        Err(error) => Err(not_written(&error)),
-    }
+    explained(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// The failure for an error of standard output.
-pub(super) fn not_written(error: &io::Error) -> Failure {
-    anyhow::anyhow!("standard output cannot be written: {error}").into()
+/// Turns an error of standard output into a failure.
+pub(super) fn explained(written: io::Result<()>) -> Result<(), Failure> {
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::NobodyReads,
+        _ => anyhow::anyhow!("standard output cannot be written: {error}").into(),
+    })
 }
 
 fn unless_closed(written: Result<(), Failure>) -> Result<(), Failure> {
