@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
+use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::volume::hdf5::{is_hdf5, tree_at};
 
@@ -261,11 +262,7 @@ impl FolderSearch {
 
     /// Cuts the list of files to the limit; remarks if the search met a limit or found no file.
     fn conclude(&mut self, folders: &[PathBuf], depth: usize) {
-        let all: Vec<String> = folders
-            .iter()
-            .map(|folder| folder.display().to_string())
-            .collect();
-        let all = all.join(", ");
+        let all = joined(folders.iter().map(|folder| folder.display()));
         if self.files.is_empty() && !folders.is_empty() {
             self.remarks.insert(format!(
                 "no HDF5 file was found in {all}, nor up to {depth} folders below (files.depth). HDF5 files are \

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use voltile_base::flow::activity::Activity;
 use voltile_base::shard::Shard;
+use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
@@ -99,7 +100,7 @@ fn by_file(
     if let Some(token) = tokens.iter().find(|token| !known.contains(&token.as_str())) {
         return Err(Failure::Usage(format!(
             "there is no dataset {token:?}; known tokens: {}",
-            known.join(", ")
+            joined(known)
         )));
     }
     let mut files: BTreeMap<Location, Vec<WantedChannel>> = BTreeMap::new();
@@ -170,7 +171,7 @@ fn make_levels(
     for (channel, levels, why) in &failed {
         problem.push_str(&format!(
             "\n  the levels {} of the channel {channel} could not be made: {why}",
-            numbers(levels)
+            joined(levels)
         ));
     }
     Err(anyhow::Error::msg(problem).into())
@@ -219,7 +220,7 @@ fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
     }
     let mut text = format!("{}\n", work.output.display());
     for (channel, levels) in levels {
-        text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
+        text.push_str(&format!("  {channel}: levels {}\n", joined(levels)));
     }
     text
 }
@@ -236,12 +237,4 @@ fn shard_text(shard: &Shard, work: &PyramidWork, report: &ShardReport) -> String
         report.pieces,
         report.all
     )
-}
-
-fn numbers(levels: &[u8]) -> String {
-    levels
-        .iter()
-        .map(u8::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
 }

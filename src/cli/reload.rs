@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 
 use super::folders::Folders;
@@ -232,7 +233,7 @@ fn summary(reloaded: &Reloaded) -> String {
     for (what, names) in [("opened", &reloaded.opened), ("removed", &reloaded.removed)] {
         match names.len() {
             0 => {}
-            1..=MAX_NAMES => changes.push(format!("{what} {}", texts(names).join(", "))),
+            1..=MAX_NAMES => changes.push(format!("{what} {}", joined(names))),
             count => changes.push(format!("{what} {count} datasets")),
         }
     }

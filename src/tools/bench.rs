@@ -19,6 +19,7 @@ use voltile_base::flow::trace::{Stage, Trace};
 use voltile_base::geometry::{Level, Plane, TILE, TileAddress, Xyz};
 use voltile_base::name::Name;
 use voltile_base::request::{ChannelChoice, TileRequest};
+use voltile_base::text::joined;
 use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::{RenderError, Scratch};
 
@@ -162,8 +163,8 @@ impl BenchSubject {
             .iter()
             .find(|dataset| token.is_none_or(|token| token.as_str() == dataset.token))
             .ok_or_else(|| {
-                let known = datasets.iter().map(|dataset| dataset.token.as_str());
-                no_such("dataset", token, known)
+                let known = datasets.iter().map(|dataset| &dataset.token);
+                no_such("dataset", token, &joined(known))
             })?;
         let channels = &dataset.channels;
         let chosen = match channel {
@@ -174,8 +175,8 @@ impl BenchSubject {
                 .or(channels.first()),
         };
         let chosen = chosen.ok_or_else(|| {
-            let known = channels.iter().map(|channel| channel.name.as_str());
-            no_such("channel", channel, known)
+            let known = channels.iter().map(|channel| &channel.name);
+            no_such("channel", channel, &joined(known))
         })?;
         let described = chosen.level(level).ok_or_else(|| {
             let last = chosen.levels.last().map_or(0, |level| level.level);
@@ -204,9 +205,8 @@ impl BenchSubject {
     }
 }
 
-fn no_such<'a>(what: &str, name: Option<&Name>, known: impl Iterator<Item = &'a str>) -> String {
+fn no_such(what: &str, name: Option<&Name>, known: &str) -> String {
     let name = name.map_or("", Name::as_str);
-    let known = known.collect::<Vec<_>>().join(", ");
     format!("there is no {what} {name}; the {what}s are {known}")
 }
 

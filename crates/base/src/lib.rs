@@ -42,6 +42,7 @@ pub mod paint;
 pub mod request;
 pub mod shard;
 pub mod simd;
+pub mod text;
 pub mod tile;
 pub mod timing;
 pub mod units;

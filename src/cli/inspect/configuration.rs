@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use voltile_base::geometry::Xyz;
 use voltile_base::paint::Kind;
+use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 
 use crate::catalog::{Catalog, Channel, Dataset, SpelledOut};
@@ -37,16 +38,13 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
                 let factor = <[u64; 3]>::from(*factor);
                 format!("{{ path = {}, factor = {factor:?} }}", quoted(path))
             });
-            let _ = writeln!(out, "levels = [{}]", levels.collect::<Vec<_>>().join(", "));
+            let _ = writeln!(out, "levels = [{}]", joined(levels));
         }
         let _ = writeln!(out, "axes = \"{}\"", view.axes);
         if !view.fixed.is_empty() {
-            let fixed: Vec<String> = view
-                .fixed
-                .iter()
-                .map(|(axis, at)| format!("{axis} = {at}"))
-                .collect();
-            let _ = writeln!(out, "index = {{ {} }}", fixed.join(", "));
+            let fixed = view.fixed.iter();
+            let fixed = joined(fixed.map(|(axis, at)| format!("{axis} = {at}")));
+            let _ = writeln!(out, "index = {{ {fixed} }}");
         }
     }
     let _ = writeln!(out, "kind = \"{}\"", channel.kind.name());
@@ -74,7 +72,7 @@ fn names_key(names: &NamesSettings) -> String {
     let given = keys
         .iter()
         .filter_map(|(key, value)| Some(format!("{key} = {}", quoted(value.as_deref()?))));
-    format!("names = {{ {} }}\n", given.collect::<Vec<_>>().join(", "))
+    format!("names = {{ {} }}\n", joined(given))
 }
 
 /// A TOML key, unquoted if possible.

@@ -1,6 +1,7 @@
 //! Says which shards make the pieces that are missing.
 
 use voltile_base::shard::Shard;
+use voltile_base::text::joined;
 
 use super::folder::WorkFolder;
 use super::{FamilyFailures, PyramidError, PyramidWork};
@@ -32,14 +33,10 @@ impl PyramidWork {
                 shards.push(format!("all of {count}"));
                 continue;
             }
-            let mut names = Vec::new();
-            for shard in Shard::all(count) {
-                let part = self.part(&shard, &pieces);
-                if missing.iter().any(|index| part.contains(index)) {
-                    names.push(shard.to_string());
-                }
-            }
-            shards.push(names.join(", "));
+            shards.push(joined(Shard::all(count).filter(|shard| {
+                let part = self.part(shard, &pieces);
+                missing.iter().any(|index| part.contains(index))
+            })));
         }
         let mut advice = match shards.as_slice() {
             [] => "Run voltile pyramid with --shard for every shard".to_owned(),

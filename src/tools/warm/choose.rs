@@ -7,6 +7,7 @@ use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDes
 use voltile_base::geometry::{Level, Plane, TILE, Xyz};
 use voltile_base::name::Name;
 use voltile_base::request::ChannelChoice;
+use voltile_base::text::joined;
 
 use super::numbers::Numbers;
 use super::pass::{LevelSlices, Pass};
@@ -61,12 +62,11 @@ fn selected_datasets<'a>(
 ) -> Result<Vec<&'a DatasetDescription>, String> {
     let mut datasets: Vec<&DatasetDescription> = datasets.iter().collect();
     for token in &selection.tokens {
-        let known: Vec<&str> = datasets
+        if !datasets
             .iter()
-            .map(|dataset| dataset.token.as_str())
-            .collect();
-        if !known.contains(&token.as_str()) {
-            let known = known.join(", ");
+            .any(|dataset| dataset.token == token.as_str())
+        {
+            let known = joined(datasets.iter().map(|dataset| &dataset.token));
             return Err(format!(
                 "there is no dataset {token}; the datasets are {known}"
             ));
@@ -81,8 +81,7 @@ fn selected_datasets<'a>(
             .any(|dataset| members(dataset, channels).is_some())
         {
             let all = datasets.iter().flat_map(|dataset| &dataset.channels);
-            let known: Vec<&str> = all.map(|channel| channel.name.as_str()).collect();
-            let known = known.join(", ");
+            let known = joined(all.map(|channel| &channel.name));
             return Err(format!(
                 "no dataset has the channel {channels}; the channels are {known}"
             ));

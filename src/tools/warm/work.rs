@@ -12,6 +12,7 @@ use std::ops::Range;
 use voltile_base::description::DatasetDescription;
 use voltile_base::request::TileRequest;
 use voltile_base::shard::Shard;
+use voltile_base::text::joined;
 
 use super::choose::choose;
 use super::pass::{LevelSlices, Pass, Slab};
@@ -47,11 +48,10 @@ impl WarmWork {
         if let [pass, ..] = &*work.passes
             && counts.iter().all(|count| *count == 0)
         {
-            let known: Vec<String> = pass.levels.iter().map(LevelSlices::known).collect();
             return Err(format!(
                 "the selected slices do not exist: in {} there are {}",
                 pass.plane,
-                known.join(", ")
+                joined(pass.levels.iter().map(LevelSlices::known))
             ));
         }
         work.slab_range = shard.map_or(0..counts.len(), |shard| shard.part(&counts));
