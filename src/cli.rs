@@ -31,7 +31,7 @@ mod warm;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use voltile_base::simd;
 use voltile_hdf5::volume::hdf5::look_beside_files;
 
@@ -68,11 +68,13 @@ enum Command {
     /// it.
     Bench(bench::BenchArguments),
     /// Read a configuration, open every file, and list every problem.
-    Check(check::CheckArguments),
+    Check(sources::Sources),
     /// Show what is in the cache directory, or clear it.
-    Cache(cache::CacheArguments),
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Help with the configuration file.
-    Config(ConfigArguments),
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Run the trials given on standard input (see files.trial).
     #[command(hide = true)]
     Probe,
@@ -80,12 +82,6 @@ enum Command {
     Man(man::ManArguments),
     /// Print the completions of a shell.
     Completions(completions::CompletionsArguments),
-}
-
-#[derive(Debug, Args)]
-struct ConfigArguments {
-    #[command(subcommand)]
-    what: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -130,14 +126,12 @@ fn run_command(log: &LogWriter, command: Command) -> Result<(), Failure> {
         Command::References(arguments) => references::run(log, &arguments),
         Command::Warm(arguments) => warm::run(log, &arguments),
         Command::Bench(arguments) => bench::run(log, &arguments),
-        Command::Check(arguments) => check::run(log, &arguments),
-        Command::Cache(arguments) => cache::run(log, &arguments),
+        Command::Check(sources) => check::run(log, &sources),
+        Command::Cache(command) => cache::run(log, &command),
         Command::Probe => probe::run(),
         Command::Man(arguments) => man::run(&arguments, Cli::command()),
         Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
-        Command::Config(ConfigArguments {
-            what: ConfigCommand::Example,
-        }) => output::print(config::EXAMPLE),
+        Command::Config(ConfigCommand::Example) => output::print(config::EXAMPLE),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use voltile_base::name::Name;
+use voltile_base::text::joined;
 use voltile_base::units;
 
 use super::failure::Failure;
@@ -14,16 +15,10 @@ use super::log::LogWriter;
 use super::sources::ConfigurationChoice;
 use super::{output, tiers};
 use crate::config;
-use crate::tier::{Directory, TierError, TokenContents};
-
-#[derive(Debug, Args)]
-pub(super) struct CacheArguments {
-    #[command(subcommand)]
-    action: CacheAction,
-}
+use crate::tier::{Directory, TokenContents};
 
 #[derive(Debug, Subcommand)]
-enum CacheAction {
+pub(super) enum CacheCommand {
     /// Show the number of tiles of each token and their size on disk.
     Stats {
         #[command(flatten)]
@@ -46,7 +41,7 @@ enum CacheAction {
 }
 
 #[derive(Debug, Args)]
-struct DirectoryChoice {
+pub(super) struct DirectoryChoice {
     /// The cache directory, instead of the configured directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
@@ -59,8 +54,7 @@ struct OpenedCache {
     path: PathBuf,
     /// `cache.disk` in bytes; unknown if the directory was given by `--directory`.
     budget: Option<usize>,
-    /// `None` if nothing has been stored yet.
-    directory: Option<Directory>,
+    directory: Directory,
 }
 
 impl DirectoryChoice {
@@ -87,28 +81,19 @@ impl DirectoryChoice {
     }
 }
 
-impl OpenedCache {
-    fn contents(&self, verify: bool) -> Result<Vec<TokenContents>, TierError> {
-        match &self.directory {
-            Some(directory) => directory.contents(verify),
-            None => Ok(Vec::new()),
-        }
-    }
-}
-
-pub(super) fn run(log: &LogWriter, arguments: &CacheArguments) -> Result<(), Failure> {
-    match &arguments.action {
-        CacheAction::Stats {
+pub(super) fn run(log: &LogWriter, command: &CacheCommand) -> Result<(), Failure> {
+    match command {
+        CacheCommand::Stats {
             place,
             verify,
             json,
         } => stats(log, &place.open()?, *verify, *json),
-        CacheAction::Clear { token, place } => clear(&place.open()?, token.as_deref()),
+        CacheCommand::Clear { token, place } => clear(&place.open()?, token.as_deref()),
     }
 }
 
 fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Result<(), Failure> {
-    let contents = cache.contents(verify)?;
+    let contents = cache.directory.contents(verify)?;
     let mut all = TokenContents {
         token: "all".to_owned(),
         ..TokenContents::default()
@@ -119,14 +104,11 @@ fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Resu
         all.damaged.extend_from_slice(&token.damaged);
     }
     all.corrupt = verify.then_some(all.damaged.len());
-    if json {
-        output::print_json(&json!({
-            "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": all.tiles,
-            "bytes": all.bytes, "corrupt": all.corrupt, "tokens": contents,
-        }))?;
-    } else {
-        output::print(&table(cache, &contents, &all))?;
-    }
+    let summary = json!({
+        "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": all.tiles,
+        "bytes": all.bytes, "corrupt": all.corrupt, "tokens": contents,
+    });
+    output::print_as(json, &summary, |_| table(cache, &contents, &all))?;
     for path in &all.damaged {
         output::complain(log, &format!("{} is damaged", path.display()));
     }
@@ -140,16 +122,12 @@ fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Resu
 }
 
 fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -> String {
-    let budget = cache
-        .budget
-        .map(|bytes| format!(", which may take {}", units::bytes(bytes as u64)));
-    let mut text = format!("{}{}\n", cache.path.display(), budget.unwrap_or_default());
-    let width = contents
-        .iter()
-        .map(|each| each.token.len())
-        .max()
-        .unwrap_or_default()
-        .max(5);
+    let budget = cache.budget.map_or_else(String::new, |bytes| {
+        format!(", which may take {}", units::bytes(bytes as u64))
+    });
+    let mut text = format!("{}{budget}\n", cache.path.display());
+    let widths = contents.iter().map(|each| each.token.len());
+    let width = widths.max().unwrap_or_default().max(5);
     for each in contents.iter().chain([all]) {
         let token = output::escaped(&each.token);
         let tiles = each.tiles;
@@ -174,22 +152,14 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
         .map(Name::new)
         .transpose()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let removed = match &cache.directory {
-        Some(directory) => directory.clear(name.as_ref())?,
-        None => Vec::new(),
-    };
+    let removed = cache.directory.clear(name.as_ref())?;
     let path = cache.path.display();
     if let (Some(token), []) = (token, removed.as_slice()) {
-        let known: Vec<String> = cache
-            .contents(false)?
-            .into_iter()
-            .map(|each| each.token)
-            .collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        };
+        let contents = cache.directory.contents(false)?;
+        let mut known = joined(contents.iter().map(|each| &each.token));
+        if contents.is_empty() {
+            known = "none".to_owned();
+        }
         return Err(Failure::Usage(format!(
             "{path} has no tiles of a token {token:?}; it has tiles of: {known}"
         )));

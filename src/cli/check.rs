@@ -1,6 +1,5 @@
 //! `voltile check`: reads a configuration, opens every file, and lists every fault at once.
 
-use clap::Args;
 use voltile_base::notice::Severity;
 
 use super::failure::Failure;
@@ -11,15 +10,8 @@ use super::sources::Sources;
 use crate::catalog::tell;
 use crate::config;
 
-#[derive(Debug, Args)]
-pub(super) struct CheckArguments {
-    #[command(flatten)]
-    sources: Sources,
-}
-
-pub(super) fn run(log: &LogWriter, arguments: &CheckArguments) -> Result<(), Failure> {
-    let layers = arguments.sources.layers()?;
-    let mut read = config::load(&layers);
+pub(super) fn run(log: &LogWriter, sources: &Sources) -> Result<(), Failure> {
+    let mut read = config::load(&sources.layers()?);
     read.faults.extend(read.shortage.take());
     let mut loaded = load(log, read);
     certificates(&mut loaded);

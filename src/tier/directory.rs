@@ -65,9 +65,10 @@ impl Directory {
         Ok(Self::tiles(path))
     }
 
-    /// The tiles in an existing cache directory; `None` if it is empty or missing. Writes nothing.
-    pub fn open_existing(path: &Path) -> Result<Option<Self>, TierError> {
-        Ok(marker::is_cache(path)?.then(|| Self::tiles(path)))
+    /// The tiles in an existing cache directory; none if it is empty or missing. Writes nothing.
+    pub fn open_existing(path: &Path) -> Result<Self, TierError> {
+        marker::is_cache(path)?;
+        Ok(Self::tiles(path))
     }
 
     /// Limits the disk space to `limit` bytes: starts a thread that evicts the least recently used
