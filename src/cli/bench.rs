@@ -8,7 +8,7 @@ use serde_json::json;
 use voltile_base::name::Name;
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::load_without_faults;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -42,7 +42,7 @@ pub(super) struct BenchArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Failure> {
-    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_without_faults(log, &arguments.sources.layers()?)?;
     let catalog = &loaded.catalog;
     let end = Instant::now() + arguments.seconds;
     let subject = BenchSubject::choose(

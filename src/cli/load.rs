@@ -174,7 +174,10 @@ pub(super) fn listed(faults: &[Fault]) -> String {
 }
 
 /// Opens the files that the layers name; fails if anything has a fault, or there is no dataset.
-pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<LoadedCatalog, Failure> {
+pub(super) fn load_without_faults(
+    log: &LogWriter,
+    layers: &Layers,
+) -> Result<LoadedCatalog, Failure> {
     let loaded = faultless(load(log, config::load(layers)))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));

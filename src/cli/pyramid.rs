@@ -12,7 +12,7 @@ use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::load_without_faults;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -52,7 +52,7 @@ pub(super) struct PyramidArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), Failure> {
-    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_without_faults(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing files: there is no idle time later.
     loaded.catalog.chunks().verify_at_once();
     let files = by_file(&loaded.catalog, &arguments.token)?;

@@ -13,7 +13,7 @@ use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::load_without_faults;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -37,7 +37,7 @@ pub(super) struct ReferencesArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<(), Failure> {
-    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_without_faults(log, &arguments.sources.layers()?)?;
     let tokens: Vec<&str> = loaded
         .catalog
         .datasets()

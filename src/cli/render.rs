@@ -10,7 +10,7 @@ use voltile_base::geometry::TileAddress;
 use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::load_without_faults;
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -31,7 +31,7 @@ pub(super) struct RenderArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Failure> {
-    let loaded = load_sound(log, &arguments.sources.layers()?)?;
+    let loaded = load_without_faults(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
     loaded.catalog.chunks().verify_at_once();
     let request = requested_tile(&arguments.path, &loaded.settings.server.mounts)?;

@@ -17,7 +17,7 @@ use voltile_base::shard::Shard;
 use voltile_base::units::bytes;
 
 use super::failure::Failure;
-use super::load::{LoadedCatalog, load_sound};
+use super::load::{LoadedCatalog, load_without_faults};
 use super::log::LogWriter;
 use super::sources::{ConfigurationChoice, Sources};
 use super::tiers::{directory_tier, shared_tiers};
@@ -179,7 +179,7 @@ impl WarmJob<'_> {
             configured: arguments.configured.clone(),
         }
         .layers()?;
-        let loaded = load_sound(self.log, &layers)?;
+        let loaded = load_without_faults(self.log, &layers)?;
         let work = self.work(&loaded.catalog.describe())?;
         if arguments.dry_run {
             return self.tell_count(&work);
