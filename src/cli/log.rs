@@ -6,8 +6,6 @@
 //! counted (`voltile_log_lines_lost_total`). Other commands write their lines at once, and wait for
 //! the reader.
 
-mod format;
-
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -19,7 +17,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use tracing::Level;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, Targets, dynamic_filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -33,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The log of this process; clones are the same log.
 #[derive(Clone)]
 pub(super) struct LogWriter {
+    /// Whether lines are JSON from now on.
     is_json: Arc<AtomicBool>,
     /// The channel to the thread that writes; `None` if lines are written at once.
     queue: Option<SyncSender<QueueEntry>>,
@@ -77,16 +76,31 @@ impl LogWriter {
             filter => filter.parse::<Targets>(),
         };
         let problem = parsed.as_ref().err().map(ToString::to_string);
-        let writer = self.clone();
-        // Otherwise a line that cannot be written is reported by a macro that panics for the same
-        // reason.
-        let lines = tracing_subscriber::fmt::layer()
-            .log_internal_errors(false)
-            .with_ansi(io::stderr().is_terminal())
-            .event_format(format::ChosenFormat::new(Arc::clone(&self.is_json)))
-            .with_writer(move || writer.clone())
-            .with_filter(parsed.unwrap_or_else(|_| default_targets()));
-        tracing_subscriber::registry().with(lines).init();
+        let lines = || {
+            let writer = self.clone();
+            // Otherwise a line that cannot be written is reported by a macro that panics for the
+            // same reason.
+            tracing_subscriber::fmt::layer()
+                .log_internal_errors(false)
+                .with_ansi(io::stderr().is_terminal())
+                .with_target(false)
+                .with_writer(move || writer.clone())
+        };
+        let json = lines()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false);
+        // Each event passes the filter of one of the two formats.
+        let is_chosen = |is_of_json: bool| {
+            let is_json = Arc::clone(&self.is_json);
+            dynamic_filter_fn(move |_, _| is_json.load(Ordering::Relaxed) == is_of_json)
+        };
+        let text = lines().with_filter(is_chosen(false));
+        tracing_subscriber::registry()
+            .with(parsed.unwrap_or_else(|_| default_targets()))
+            .with(text.and_then(json.with_filter(is_chosen(true))))
+            .init();
         if let Some(problem) = problem {
             tracing::warn!(
                 "VOLTILE_LOG is ignored, because {filter:?} does not say which lines to log: {problem}; expected a level, or levels \
