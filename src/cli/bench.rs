@@ -62,7 +62,7 @@ pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Fai
     for grid in &subject.grids {
         for pattern in TilePattern::ALL {
             let time = end.saturating_duration_since(Instant::now()) / rows_left;
-            let row = measure(catalog, &loaded.activity, grid, pattern, threads, time)?;
+            let row = measure(catalog, grid, pattern, threads, time)?;
             if !arguments.json {
                 output::stream(&line(&row))?;
             }

@@ -1,6 +1,7 @@
 //! Opens the files that the settings name, and collects every fault.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,18 +16,15 @@ use super::failure::Failure;
 use super::log::LogWriter;
 use super::{limits, probe};
 use crate::catalog::{Catalog, OpenedCatalog, tell};
-use crate::config::{self, Fault, Layers, Settings};
+use crate::config::{self, Fault, Layers, Render, Settings};
 use crate::http::Certificates;
 use crate::service::{RenderPool, TileService};
 use crate::tier::{Directory, TierError};
 
-/// Settings, and the catalogue opened with them. Metrics and activity are shared with the
-/// catalogue.
+/// Settings, and the catalogue opened with them.
 pub(super) struct LoadedCatalog {
     pub settings: Settings,
     pub catalog: Catalog,
-    pub metrics: Metrics,
-    pub activity: Activity,
     /// All faults, sorted.
     pub faults: Vec<Fault>,
     /// The notices about the datasets.
@@ -40,12 +38,23 @@ pub(super) struct LoadedCatalog {
 impl LoadedCatalog {
     /// A service without tiers and prefetching, for a command that fetches tiles itself.
     pub fn into_service(self) -> Result<TileService, Failure> {
-        let render = &self.settings.render;
-        let metrics = self.metrics;
-        let pool = RenderPool::new(render.threads, render.queue, self.activity, metrics.clone())?;
+        let pool = render_pool(&self.catalog, &self.settings)?;
+        let metrics = self.catalog.chunks().metrics().clone();
         let tiles = self.settings.cache.tiles;
         Ok(TileService::new(self.catalog, tiles, 0, pool, metrics)?)
     }
+}
+
+/// Starts the render threads, which share metrics and activity with the catalogue.
+pub(super) fn render_pool(catalog: &Catalog, settings: &Settings) -> io::Result<RenderPool> {
+    let Render { threads, queue, .. } = settings.render;
+    let chunks = catalog.chunks();
+    RenderPool::new(
+        threads,
+        queue,
+        chunks.activity().clone(),
+        chunks.metrics().clone(),
+    )
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
@@ -69,10 +78,9 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
     choose_log_format(log, &read);
     let mut metrics = Metrics::default();
     metrics.log_lines_lost = log.lost_lines();
-    let activity = Activity::default();
     let mut settings = read.settings;
     let mut faults = read.faults;
-    let opened = open_catalog(&settings, max_found, &metrics, &activity);
+    let opened = open_catalog(&settings, max_found, &metrics);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
         if let Some(file) = settings.datasets.remove(&token).and_then(|it| it.file) {
@@ -98,8 +106,6 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
     LoadedCatalog {
         settings,
         catalog: opened.catalog,
-        metrics,
-        activity,
         faults,
         notices: opened.notices,
         left_out,
@@ -109,12 +115,7 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
 
 /// Opens the catalogue after trials of its files; at most `max_found` of the files found in folders
 /// are opened now.
-fn open_catalog(
-    settings: &Settings,
-    max_found: usize,
-    metrics: &Metrics,
-    activity: &Activity,
-) -> OpenedCatalog {
+fn open_catalog(settings: &Settings, max_found: usize, metrics: &Metrics) -> OpenedCatalog {
     let store = Store::new(
         None,
         metrics.stores.clone(),
@@ -130,7 +131,8 @@ fn open_catalog(
         .collect();
     let run_trials = probe::run_trials(store.clone());
     let files = Files::new(store).at_most(limits::max_files());
-    Catalog::open_tried(files, settings, waiting, &*run_trials, metrics, activity)
+    let activity = Activity::default();
+    Catalog::open_tried(files, settings, waiting, &*run_trials, metrics, &activity)
 }
 
 /// The fault of `cache.directory` if it names a directory that must not be used: one with foreign

@@ -70,15 +70,16 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
         )));
     }
     let threads = arguments.threads.unwrap_or(loaded.settings.render.threads);
+    let chunks = loaded.catalog.chunks();
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
-        let made = make_levels(arguments, number, file, wanted, threads, &loaded.activity);
+        let made = make_levels(arguments, number, file, wanted, threads, chunks.activity());
         if let Err(failure) = made {
             output::complain(log, &failure.to_string());
             failed += 1;
         }
     }
-    tracing::debug!("{} chunks decoded", loaded.metrics.chunk_reads.get());
+    tracing::debug!("{} chunks decoded", chunks.metrics().chunk_reads.get());
     if failed > 0 {
         let all = files.len();
         return Err(Failure::Work(anyhow::anyhow!(

@@ -11,9 +11,7 @@ use actix_web::dev::ServerHandle;
 use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
-use voltile_base::flow::activity::Activity;
 use voltile_base::geometry::Plane;
-use voltile_base::metrics::Metrics;
 use voltile_base::paint::Kind;
 use voltile_base::simd;
 use voltile_base::units;
@@ -21,7 +19,9 @@ use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::folders::Folders;
-use super::load::{NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
+use super::load::{
+    NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open, render_pool,
+};
 use super::log::LogWriter;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
@@ -31,7 +31,7 @@ use crate::catalog::Catalog;
 use crate::config::{self, Layers, Memory, Settings};
 use crate::http::systemd::{self, PassedSockets};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
-use crate::service::{RenderPool, ServicePart, TileService};
+use crate::service::{ServicePart, TileService};
 use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take; a write that takes
@@ -99,7 +99,7 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     }
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
-    let service = open_service(catalog, &settings, loaded.metrics, loaded.activity)?;
+    let service = open_service(catalog, &settings)?;
     let health = service.health();
     health.set(ServicePart::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
@@ -147,16 +147,10 @@ fn ensure_accepted(files: &[Location], catalog: &Catalog) -> Result<(), Failure>
 }
 
 /// Starts the render threads, and opens the tiers.
-fn open_service(
-    catalog: Catalog,
-    settings: &Settings,
-    metrics: Metrics,
-    activity: Activity,
-) -> Result<Arc<TileService>, Failure> {
-    let threads = settings.render.threads;
-    let queue = settings.render.queue;
-    let pool = RenderPool::new(threads, queue, activity, metrics.clone())?;
+fn open_service(catalog: Catalog, settings: &Settings) -> Result<Arc<TileService>, Failure> {
+    let pool = render_pool(&catalog, settings)?;
     pool.replace_stuck()?;
+    let metrics = catalog.chunks().metrics().clone();
     let tiers = tiers::open(settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
     let tiles = settings.cache.tiles;

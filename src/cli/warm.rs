@@ -264,7 +264,7 @@ fn report_text(report: &WarmReport) -> String {
 /// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
 fn tiers(into: Option<&PathBuf>, loaded: &LoadedCatalog) -> Result<Vec<Tier>, Failure> {
     let settings = &loaded.settings;
-    let metrics = &loaded.metrics;
+    let metrics = loaded.catalog.chunks().metrics();
     let mut tiers = Vec::new();
     if let Some(path) = into.or(settings.cache.directory.as_ref()) {
         if settings.cache.disk == 0 {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 use serde::Serialize;
 use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
-use voltile_base::flow::activity::{Activity, Place};
+use voltile_base::flow::activity::Place;
 use voltile_base::flow::trace::{Stage, Trace};
 use voltile_base::geometry::{Level, Plane, TILE, TileAddress, Xyz};
 use voltile_base::name::Name;
@@ -367,7 +367,6 @@ pub fn prepare(catalog: &Catalog, subject: &BenchSubject) -> Result<(), BenchErr
 /// If a tile cannot be rendered, or threads cannot be started.
 pub fn measure(
     catalog: &Catalog,
-    activity: &Activity,
     grid: &TileGrid,
     pattern: TilePattern,
     threads: usize,
@@ -376,7 +375,7 @@ pub fn measure(
     let mut alone = [Drawer::new(0)];
     let mut together: Vec<Drawer> = (1..=threads as u64).map(Drawer::new).collect();
     for drawers in [&mut alone[..], &mut together] {
-        draw_on_threads(catalog, activity, grid, pattern, drawers, time / 2)?;
+        draw_on_threads(catalog, grid, pattern, drawers, time / 2)?;
     }
     let [alone] = alone;
     Ok(BenchRow {
@@ -398,7 +397,6 @@ pub fn measure(
 /// thread of its own. Before each round, the decoded chunks are dropped.
 fn draw_on_threads(
     catalog: &Catalog,
-    activity: &Activity,
     grid: &TileGrid,
     pattern: TilePattern,
     drawers: &mut [Drawer],
@@ -408,6 +406,7 @@ fn draw_on_threads(
         .num_threads(drawers.len())
         .build()?;
     // Each drawer counts as busy all the time, so that its tiles keep to its thread.
+    let activity = catalog.chunks().activity();
     let _places: Vec<Place> = drawers.iter().map(|_| activity.enter()).collect();
     let drawers: Vec<Mutex<&mut Drawer>> = drawers.iter_mut().map(Mutex::new).collect();
     let deadline = Instant::now() + time;

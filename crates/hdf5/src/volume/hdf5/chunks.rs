@@ -174,7 +174,8 @@ impl ChunkStore {
         &self.metrics
     }
 
-    pub(super) fn activity(&self) -> &Activity {
+    /// The activity that decoding takes part in.
+    pub fn activity(&self) -> &Activity {
         &self.activity
     }
 
