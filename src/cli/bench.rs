@@ -114,11 +114,7 @@ fn line(row: &BenchRow) -> String {
         .concat();
     format!(
         "{:5} {:7}{times} {:11.1} {:11.1} {:8}\n",
-        row.plane,
-        row.pattern.name(),
-        row.tiles_per_second,
-        row.tiles_per_second_all,
-        row.tiles,
+        row.plane, row.pattern, row.tiles_per_second, row.tiles_per_second_all, row.tiles,
     )
 }
 

@@ -29,8 +29,7 @@ use crate::catalog::{Catalog, NotFound};
 const SCROLL_LENGTH: u64 = 64;
 
 /// The order in which tiles are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TilePattern {
     /// Tiles anywhere in the level: no chunk is found decoded.
     Random,
@@ -42,7 +41,7 @@ impl TilePattern {
     /// Both patterns, in the order of the table.
     pub const ALL: [TilePattern; 2] = [TilePattern::Random, TilePattern::Scroll];
 
-    /// The name in the table.
+    /// The name in the results.
     pub fn name(self) -> &'static str {
         match self {
             TilePattern::Random => "random",
@@ -87,8 +86,8 @@ pub struct BenchSubject {
 pub struct BenchRow {
     /// The plane.
     pub plane: &'static str,
-    /// The order of the tiles.
-    pub pattern: TilePattern,
+    /// The order of the tiles: the name of a [`TilePattern`].
+    pub pattern: &'static str,
     /// The number of tiles that one thread drew.
     pub tiles: u64,
     /// The mean times of the tiles that one thread drew.
@@ -288,6 +287,7 @@ fn tile_range(drawn: u64, size: u64, end: u64) -> Range<u64> {
 }
 
 /// One thread's buffers, and counts of the tiles that it drew.
+#[derive(Default)]
 struct Drawer {
     scratch: Scratch,
     random: Rng,
@@ -299,11 +299,8 @@ struct Drawer {
 impl Drawer {
     fn new(seed: u64) -> Self {
         Self {
-            scratch: Scratch::default(),
             random: Rng::with_seed(seed),
-            trace: Arc::default(),
-            tiles: 0,
-            time: Duration::ZERO,
+            ..Self::default()
         }
     }
 
@@ -380,7 +377,7 @@ pub fn measure(
     let [alone] = alone;
     Ok(BenchRow {
         plane: grid.plane.name(),
-        pattern,
+        pattern: pattern.name(),
         tiles: alone.tiles,
         stages: StageTimes {
             read: alone.milliseconds(Stage::Read),
@@ -456,7 +453,7 @@ mod tests {
         };
         BenchRow {
             plane: "xy",
-            pattern: TilePattern::Random,
+            pattern: TilePattern::Random.name(),
             tiles: 1,
             stages,
             tiles_per_second: 1.0,
