@@ -17,20 +17,17 @@ use tokio::sync::Notify;
 
 use super::log::LogWriter;
 
-/// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
+/// Calls `stop` at the first Ctrl-C or SIGTERM. The second ends the process with status 1, as for
+/// any unfinished work.
 pub(super) fn stop_then_exit(
     log: &LogWriter,
-    status: i32,
-    mut stop: impl FnMut() + Send + 'static,
+    stop: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let log = log.clone();
-    let mut is_stopping = false;
-    listen(&[SIGINT, SIGTERM], move |_| {
-        if is_stopping {
-            exit_at_once(&log, status);
-        }
-        is_stopping = true;
-        stop();
+    let mut stop = Some(stop);
+    listen(&[SIGINT, SIGTERM], move |_| match stop.take() {
+        Some(stop) => stop(),
+        None => exit_at_once(&log, 1),
     })
 }
 

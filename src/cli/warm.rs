@@ -11,6 +11,7 @@ use indicatif::{HumanCount, HumanDuration};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use voltile_base::description::DatasetDescription;
+use voltile_base::flow::interest::{Interest, Interested};
 use voltile_base::geometry::Plane;
 use voltile_base::name::Name;
 use voltile_base::shard::Shard;
@@ -25,8 +26,8 @@ use super::{output, signals};
 use crate::tier::{Directory, Tier, Tiers};
 use crate::tools::progress::Progress;
 use crate::tools::warm::{
-    self, Channels, Ending, InProcess, Numbers, Producer, RemoteServer, RenderCounters, Selection,
-    Stop, WarmReport, WarmWork,
+    self, Channels, Ending, InProcess, Numbers, Producer, RemoteServer, Selection, WarmReport,
+    WarmWork,
 };
 
 #[derive(Debug, Args)]
@@ -118,17 +119,17 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Failure> {
-    let (request_stop, stop) = Stop::new();
-    // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
-    signals::stop_then_exit(log, 1, move || {
+    let interested = Interested::default();
+    let interest = interested.interest();
+    signals::stop_then_exit(log, move || {
         tracing::info!("stopping: finishing the tiles in flight");
-        request_stop.send_replace(true);
+        drop(interested);
     })?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let job = WarmJob {
         log,
         arguments,
-        stop,
+        interest,
         runtime,
     };
     let mut targets = arguments.targets.iter();
@@ -142,7 +143,8 @@ pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Fail
 struct WarmJob<'a> {
     log: &'a LogWriter,
     arguments: &'a WarmArguments,
-    stop: Stop,
+    /// Gone when the user has asked to stop.
+    interest: Interest,
     runtime: Runtime,
 }
 
@@ -197,10 +199,8 @@ impl WarmJob<'_> {
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: cache.disk is too small for all tiles"
             );
         }
-        report.counters = Some(RenderCounters {
-            evicted,
-            bytes_inflated: metrics.chunk_decoded_bytes.get(),
-        });
+        report.evicted = Some(evicted);
+        report.bytes_inflated = Some(metrics.chunk_decoded_bytes.get());
         self.tell(&report)
     }
 
@@ -213,7 +213,7 @@ impl WarmJob<'_> {
     fn fill(&self, work: &WarmWork, producer: &impl Producer, at_once: NonZeroUsize) -> WarmReport {
         let progress = Progress::new("warming".to_owned(), "tiles");
         let rate = self.arguments.rate;
-        let run = warm::run(work, producer, at_once, rate, &self.stop, &progress);
+        let run = warm::run(work, producer, at_once, rate, &self.interest, &progress);
         let report = self.runtime.block_on(run);
         progress.finish();
         report

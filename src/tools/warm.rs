@@ -21,7 +21,7 @@ mod work;
 
 pub use in_process::InProcess;
 pub use numbers::Numbers;
-pub use run::{Ending, Producer, RenderCounters, Stop, WarmReport, run};
+pub use run::{Ending, Producer, WarmReport, run};
 pub use selection::{Channels, Selection};
 pub use server::{RemoteServer, is_server};
 pub use work::WarmWork;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use voltile_base::flow::interest::Interest;
 use voltile_base::request::TileRequest;
 
-use super::run::{Producer, Stop, TileOutcome};
+use super::run::{Producer, TileOutcome, is_gone_within};
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutcome};
 
 /// The pause before a retry if all render threads are busy.
@@ -32,7 +33,7 @@ impl InProcess {
 }
 
 impl Producer for InProcess {
-    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> TileOutcome {
+    async fn fill(&self, tile: &TileRequest, interest: &Interest) -> TileOutcome {
         let began = Instant::now();
         loop {
             let pause = match self.warm(tile).await {
@@ -50,7 +51,7 @@ impl Producer for InProcess {
                 Err(error) if error.kind() == ErrorKind::Busy => BUSY_PAUSE,
                 Err(error) => return TileOutcome::Failed(error.to_string()),
             };
-            if stop.wait(pause).await {
+            if is_gone_within(pause, interest).await {
                 return TileOutcome::Stopped;
             }
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use tokio::sync::watch;
 use tokio::time::{self, MissedTickBehavior};
+use voltile_base::flow::interest::Interest;
 use voltile_base::request::TileRequest;
 
 use super::work::WarmWork;
@@ -30,14 +30,14 @@ pub enum TileOutcome {
     Failed(String),
     /// No further tile can succeed, for a reason that does not concern this tile.
     Over(String),
-    /// It was abandoned because the work is stopping.
+    /// It was abandoned because nobody is interested in the work any more.
     Stopped,
 }
 
 /// Renders and stores tiles.
 pub trait Producer {
-    /// Makes sure that a tile is stored. Returns as soon as possible once a stop is requested.
-    fn fill(&self, tile: &TileRequest, stop: &Stop) -> impl Future<Output = TileOutcome>;
+    /// Makes sure that a tile is stored. Returns as soon as possible once the interest is gone.
+    fn fill(&self, tile: &TileRequest, interest: &Interest) -> impl Future<Output = TileOutcome>;
 }
 
 /// How a run ended.
@@ -73,57 +73,29 @@ pub struct WarmReport {
     pub bytes: u64,
     /// The duration of the run.
     pub seconds: f64,
-    /// This process's counts during the run, if it rendered the tiles itself.
-    #[serde(flatten)]
-    pub counters: Option<RenderCounters>,
+    /// Tiles evicted from the cache directory, if this process rendered the tiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evicted: Option<u64>,
+    /// Bytes inflated, if this process rendered the tiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_inflated: Option<u64>,
     /// The first of the tiles that failed: the path of each below a mount, and why.
     pub failures: Vec<String>,
 }
 
-/// The counts of a process that renders tiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct RenderCounters {
-    /// Tiles evicted from the cache directory.
-    pub evicted: u64,
-    /// Bytes inflated.
-    pub bytes_inflated: u64,
-}
-
-/// A request to stop, seen by everything that waits.
-#[derive(Debug, Clone)]
-pub struct Stop(watch::Receiver<bool>);
-
-impl Stop {
-    /// A request that is made by sending `true`.
-    pub fn new() -> (watch::Sender<bool>, Self) {
-        let (sender, receiver) = watch::channel(false);
-        (sender, Self(receiver))
-    }
-
-    /// Whether a stop was requested.
-    pub fn is_requested(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Waits until a stop is requested.
-    pub async fn requested(&self) {
-        // An error means that nobody is left to request it.
-        let _ = self.0.clone().wait_for(|requested| *requested).await;
-    }
-
-    /// Waits for `pause` or the request; returns whether it was made.
-    pub async fn wait(&self, pause: Duration) -> bool {
-        time::timeout(pause, self.requested()).await.is_ok()
-    }
+/// Waits for `pause`, or until the interest is gone; returns whether it is gone.
+pub(super) async fn is_gone_within(pause: Duration, interest: &Interest) -> bool {
+    time::timeout(pause, interest.clone().gone()).await.is_ok()
 }
 
 /// Runs a work: at most `at_once` tiles at the same time, and at most `rate` begun in a second.
+/// Stops once the interest is gone.
 pub async fn run(
     work: &WarmWork,
     producer: &impl Producer,
     at_once: NonZeroUsize,
     rate: Option<f64>,
-    stop: &Stop,
+    interest: &Interest,
     progress: &Progress,
 ) -> WarmReport {
     let began = Instant::now();
@@ -138,10 +110,12 @@ pub async fn run(
         }
         Some((tiles.next()?, (tiles, turns)))
     });
-    let filled = in_turn.take_until(stop.requested()).map(async |tile| {
-        let outcome = producer.fill(&tile, stop).await;
-        (tile, outcome)
-    });
+    let filled = in_turn
+        .take_until(interest.clone().gone())
+        .map(async |tile| {
+            let outcome = producer.fill(&tile, interest).await;
+            (tile, outcome)
+        });
     let mut filled = pin!(filled.buffer_unordered(at_once.get()));
     let mut report = WarmReport {
         tiles: work.total(),
@@ -170,7 +144,7 @@ pub async fn run(
         }
         progress.advance(1, is_failed);
     }
-    if stop.is_requested() && report.ending == Ending::Finished {
+    if !interest.is_there() && report.ending == Ending::Finished {
         report.ending = Ending::Stopped;
     }
     report.seconds = began.elapsed().as_secs_f64();

@@ -15,10 +15,11 @@ use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 use url::Url;
 use voltile_base::description::SiteDescription;
+use voltile_base::flow::interest::Interest;
 use voltile_base::request::TileRequest;
 use voltile_hdf5::store::install_cryptography;
 
-use super::run::{Producer, Stop, TileOutcome};
+use super::run::{Producer, TileOutcome, is_gone_within};
 
 /// The scheme of the address of a Unix socket.
 const UNIX: &str = "unix:";
@@ -180,7 +181,7 @@ fn explained(name: &str, error: &reqwest::Error) -> String {
 }
 
 impl Producer for RemoteServer {
-    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> TileOutcome {
+    async fn fill(&self, tile: &TileRequest, interest: &Interest) -> TileOutcome {
         let path = format!("{}/{tile}", self.tiles);
         let mut retries = 0;
         loop {
@@ -190,7 +191,7 @@ impl Producer for RemoteServer {
             {
                 return answer.outcome(&path);
             }
-            if stop.is_requested() {
+            if !interest.is_there() {
                 return TileOutcome::Stopped;
             }
             if retries == self.retries {
@@ -203,7 +204,7 @@ impl Producer for RemoteServer {
                 };
             }
             let retry_after = answer.ok().and_then(|refusal| refusal.retry_after);
-            if stop.wait(pause(retries, retry_after)).await {
+            if is_gone_within(pause(retries, retry_after), interest).await {
                 return TileOutcome::Stopped;
             }
             retries += 1;

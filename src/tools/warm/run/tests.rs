@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use voltile_base::flow::interest::Interested;
+
 use super::super::tests::slices;
 use super::*;
 
@@ -26,7 +28,7 @@ impl Scripted {
 }
 
 impl Producer for Scripted {
-    async fn fill(&self, tile: &TileRequest, _stop: &Stop) -> TileOutcome {
+    async fn fill(&self, tile: &TileRequest, _interest: &Interest) -> TileOutcome {
         let tile = tile.to_string();
         self.filled.borrow_mut().push(tile.clone());
         let outcome = self.instead.get(&tile).cloned();
@@ -43,8 +45,9 @@ fn path(slice: u64) -> String {
 async fn done(work: &WarmWork, producer: &Scripted, at_once: usize) -> (WarmReport, (u64, u64)) {
     let progress = Progress::new("a test".to_owned(), "tiles");
     let at_once = NonZeroUsize::new(at_once).unwrap();
-    let (_never, stop) = Stop::new();
-    let report = run(work, producer, at_once, None, &stop, &progress).await;
+    let interested = Interested::default();
+    let interest = interested.interest();
+    let report = run(work, producer, at_once, None, &interest, &progress).await;
     (
         report,
         (progress.bar.position(), progress.failed.into_inner()),
@@ -86,11 +89,12 @@ async fn a_rate_is_kept_to_and_a_wait_ends_with_the_work() {
     let work = slices(11);
     let progress = Progress::new("a test".to_owned(), "tiles");
     let four = NonZeroUsize::new(4).unwrap();
-    let (request_stop, stop) = Stop::new();
+    let interested = Interested::default();
+    let interest = interested.interest();
     let producer = Scripted::default();
-    let report = run(&work, &producer, four, Some(200.0), &stop, &progress).await;
+    let report = run(&work, &producer, four, Some(200.0), &interest, &progress).await;
     assert!(report.rendered == 11 && report.seconds >= 0.05);
-    request_stop.send_replace(true);
-    let report = run(&work, &producer, four, Some(0.001), &stop, &progress).await;
+    drop(interested);
+    let report = run(&work, &producer, four, Some(0.001), &interest, &progress).await;
     assert_eq!((report.ending, report.rendered), (Ending::Stopped, 0));
 }
