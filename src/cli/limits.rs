@@ -119,16 +119,6 @@ pub(super) fn has_room(bytes: u64) -> bool {
     }
 }
 
-/// Ends the process without running exit handlers: libhdf5's must not run while another thread is
-/// in the library.
-pub(super) fn end_at_once(status: i32) -> ! {
-    #[allow(unsafe_code, reason = "calls into the C library")]
-    // SAFETY: it only ends the process.
-    unsafe {
-        libc::_exit(status)
-    }
-}
-
 /// Keeps a crash from writing the memory of the process to a file.
 pub(super) fn dump_no_core() {
     set(Resource::Core, Some(0));

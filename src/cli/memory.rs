@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use super::limits;
 use crate::config::Memory;
 
-/// The files with limits, in bytes or `max`, of version 2. Above `memory.high` a process is slowed
-/// down rather than ended.
-const VERSION_2: &[&str] = &["memory.max", "memory.high"];
-/// The files with limits of version 1.
-const VERSION_1: &[&str] = &["memory.limit_in_bytes"];
+/// The files with the limits of a group, in bytes or `max`: two of version 2, and one of version 1.
+/// Above `memory.high` a process is slowed down rather than ended.
+const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
 /// The memory that this process may use, if the system tells.
 pub(super) fn available() -> Option<Memory> {
@@ -87,17 +85,12 @@ impl CgroupMount {
         if !is_of_mount {
             return None;
         }
-        let files = if self.is_version_2 {
-            VERSION_2
-        } else {
-            VERSION_1
-        };
         // In a container the path may be the host's; only the mounted group is visible then.
         let below = path.strip_prefix(&self.group).unwrap_or(Path::new(""));
         let mut limits = Vec::new();
         for group in below.ancestors() {
             let folder = root.join(&self.mount_point).join(group);
-            for file in files {
+            for file in LIMITS {
                 let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
                 limits.extend(text.trim().parse::<u64>());
             }

@@ -13,6 +13,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use signal_hook::low_level;
+
 use crate::cli::limits;
 
 /// The exit status of a child that exceeds its memory limit.
@@ -45,7 +47,8 @@ fn end_if_exceeded() {
     loop {
         let exceeds = !limits::has_room(ROOM);
         if exceeds && exceeded {
-            limits::end_at_once(EXCEEDED);
+            // Without exit handlers: libhdf5's must not run while another thread is in the library.
+            low_level::exit(EXCEEDED);
         }
         exceeded = exceeds;
         thread::sleep(INTERVAL);
