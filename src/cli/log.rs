@@ -20,6 +20,7 @@ use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets, dynamic_filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use voltile_base::flow::start_thread;
 
 use crate::config::LogFormat;
 
@@ -59,8 +60,7 @@ impl LogWriter {
         let log = Self::direct();
         let lost_lines = log.lost_lines();
         let (queue, lines) = sync_channel(MAX_LINES);
-        let writer = thread::Builder::new().name("log".to_owned());
-        let started = writer.spawn(move || write_lines(&lines, &lost_lines));
+        let started = start_thread("log", move || write_lines(&lines, &lost_lines));
         Self {
             queue: started.is_ok().then_some(queue),
             ..log

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use voltile_base::flow::start_thread;
 use voltile_base::metrics::StoreMetrics;
 use voltile_hdf5::store::address::Address;
 use voltile_hdf5::store::{self, Location, Relay, Store};
@@ -115,13 +116,11 @@ pub(super) fn run() -> Result<(), Failure> {
     let store = Store::new(Some(Arc::clone(&relay)), StoreMetrics::default(), None);
     let (sender, trials) = channel();
     // Answers arrive while a trial runs.
-    thread::Builder::new()
-        .name("input".to_owned())
-        .spawn(move || {
-            if let Err(error) = listen(&relay, &sender) {
-                tracing::debug!("the parent's side of the pipe has ended: {error}");
-            }
-        })?;
+    start_thread("input", move || {
+        if let Err(error) = listen(&relay, &sender) {
+            tracing::debug!("the parent's side of the pipe has ended: {error}");
+        }
+    })?;
     for trial in trials {
         limits::allow_cpu_seconds(cpu_seconds(&trial));
         trial.run(latest, &store);
@@ -183,14 +182,13 @@ pub(super) fn run_trials(store: Store) -> Box<RunTrials> {
         }
         let (sender, verdicts) = channel();
         let store = store.clone();
-        let thread = thread::Builder::new().name("trials".to_owned());
-        let spawned = thread.spawn(move || {
+        let started = start_thread("trials", move || {
             try_each(&own_program(), &store, files, &trials, &|file, why| {
                 // Nobody waits any more if the server is shutting down.
                 let _ = sender.send((file, why));
             });
         });
-        if let Err(error) = spawned {
+        if let Err(error) = started {
             tracing::warn!("no thread could be started for trials: {error}");
         }
         verdicts
@@ -324,9 +322,9 @@ impl TrialChild {
         let answers = input.clone();
         let allowed = Arc::clone(&on_trial);
         let store = store.clone();
-        thread::Builder::new()
-            .name("trials".to_owned())
-            .spawn(move || hear_child(out, &answers, &allowed, &store, &sender))?;
+        start_thread("trials", move || {
+            hear_child(out, &answers, &allowed, &store, &sender);
+        })?;
         input.send(bounds, Bytes::new(), 0)?;
         Ok(Self {
             child,
@@ -451,18 +449,16 @@ impl ChildInput {
         let (queue, messages) = channel::<ChildMessage>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
-        thread::Builder::new()
-            .name("trials".to_owned())
-            .spawn(move || {
-                for message in messages {
-                    let written = writeln!(pipe, "{}", message.line);
-                    if let Err(error) = written.and_then(|()| pipe.write_all(&message.bytes)) {
-                        tracing::debug!("a trial child takes no more input: {error}");
-                        break;
-                    }
-                    counted.fetch_sub(message.expected, Ordering::Relaxed);
+        start_thread("trials", move || {
+            for message in messages {
+                let written = writeln!(pipe, "{}", message.line);
+                if let Err(error) = written.and_then(|()| pipe.write_all(&message.bytes)) {
+                    tracing::debug!("a trial child takes no more input: {error}");
+                    break;
                 }
-            })?;
+                counted.fetch_sub(message.expected, Ordering::Relaxed);
+            }
+        })?;
         Ok(Self {
             queue,
             unread,

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
+use voltile_base::flow::start_thread;
 use voltile_base::text::joined;
 use voltile_hdf5::store::Location;
 
@@ -53,10 +53,7 @@ impl Reloader {
     /// process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
         remember(&mut self.layers, &self.started);
-        thread::Builder::new()
-            .name("reload".to_owned())
-            .spawn(move || self.run(&orders))
-            .map(drop)
+        start_thread("reload", move || self.run(&orders))
     }
 
     /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.

@@ -4,13 +4,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
+use voltile_base::flow::start_thread;
 use voltile_base::geometry::Plane;
 use voltile_base::paint::Kind;
 use voltile_base::simd;
@@ -181,13 +181,11 @@ fn memory_text(memory: Option<Memory>, settings: &Settings) -> String {
 /// answer must not keep the process from ending.
 fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Failure> {
     let (done, finished) = channel();
-    thread::Builder::new()
-        .name("finish".to_owned())
-        .spawn(move || {
-            service.finish_writing(within);
-            // Nobody receives it if the writes took too long.
-            let _ = done.send(());
-        })?;
+    start_thread("finish", move || {
+        service.finish_writing(within);
+        // Nobody receives it if the writes took too long.
+        let _ = done.send(());
+    })?;
     if finished.recv_timeout(within + GRACE).is_err() {
         tracing::warn!("not every tile was written: a file system does not answer");
     }
@@ -312,14 +310,11 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
 /// common way to learn the address. Prints on a separate thread, because a pipe that nobody reads
 /// would block.
 fn announce(text: String) -> std::io::Result<()> {
-    thread::Builder::new()
-        .name("announcement".to_owned())
-        .spawn(move || {
-            if let Err(failure) = output::print(&text) {
-                tracing::warn!(
-                    "the server is running, but its addresses could not be printed: {failure}"
-                );
-            }
-        })
-        .map(drop)
+    start_thread("announcement", move || {
+        if let Err(failure) = output::print(&text) {
+            tracing::warn!(
+                "the server is running, but its addresses could not be printed: {failure}"
+            );
+        }
+    })
 }

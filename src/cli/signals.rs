@@ -7,13 +7,13 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread;
 
 use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use tokio::sync::Notify;
+use voltile_base::flow::start_thread;
 
 use super::log::LogWriter;
 
@@ -84,10 +84,7 @@ impl ServerSignals {
     /// The end of standard input counts as SIGTERM from now on.
     pub fn stop_with_input(&self) -> io::Result<()> {
         let signals = self.clone();
-        thread::Builder::new()
-            .name("input".to_owned())
-            .spawn(move || signals.wait_for_input_to_end())
-            .map(drop)
+        start_thread("input", move || signals.wait_for_input_to_end())
     }
 
     fn wait_for_input_to_end(&self) {
@@ -137,10 +134,7 @@ impl ServerSignals {
 
 fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || signals.forever().for_each(&mut hear))
-        .map(drop)
+    start_thread("signals", move || signals.forever().for_each(&mut hear))
 }
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.

@@ -27,6 +27,7 @@ use voltile_base::flow::activity::{Activity, Place};
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::interest::{Interest, Interested};
 use voltile_base::flow::stalls::Stalls;
+use voltile_base::flow::start_thread;
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::TileKey;
 
@@ -111,15 +112,12 @@ impl RenderPool {
     /// long as it takes.
     pub fn replace_stuck(&self) -> io::Result<()> {
         let shared = Arc::downgrade(&self.0);
-        thread::Builder::new()
-            .name("stalls".to_owned())
-            .spawn(move || {
-                while let Some(shared) = shared.upgrade() {
-                    Self(shared).look();
-                    thread::sleep(CHECKS);
-                }
-            })
-            .map(drop)
+        start_thread("stalls", move || {
+            while let Some(shared) = shared.upgrade() {
+                Self(shared).look();
+                thread::sleep(CHECKS);
+            }
+        })
     }
 
     fn look(&self) {

@@ -12,11 +12,11 @@ mod schedule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use voltile_base::flow::stalls::Stalls;
+use voltile_base::flow::start_thread;
 use voltile_base::name::Name;
 
 use self::schedule::{Message, OpeningSchedule};
@@ -107,9 +107,7 @@ impl Reconciler {
             settled: Condvar::new(),
         });
         let mut schedule = OpeningSchedule::new(Arc::clone(&opener), Arc::downgrade(&sender));
-        thread::Builder::new()
-            .name("reopen".to_owned())
-            .spawn(move || schedule.run(&messages))?;
+        start_thread("reopen", move || schedule.run(&messages))?;
         Ok(Self { sender, opener })
     }
 

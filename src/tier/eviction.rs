@@ -14,12 +14,12 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::flow::start_thread;
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::TileKey;
 use voltile_hdf5::store::whole_file::TEMPORARY;
@@ -198,9 +198,7 @@ impl Evictor {
     /// Starts the thread, which runs until the budget is closed.
     pub fn start(self) -> io::Result<Arc<Budget>> {
         let budget = Arc::clone(&self.budget);
-        thread::Builder::new()
-            .name("evictor".to_owned())
-            .spawn(move || self.run())?;
+        start_thread("evictor", move || self.run())?;
         Ok(budget)
     }
 

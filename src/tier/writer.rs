@@ -5,12 +5,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use voltile_base::flow::queue::Queue;
+use voltile_base::flow::start_thread;
 use voltile_base::metrics::TierCounters;
 use voltile_base::name::Name;
 use voltile_base::tile::{Tile, TileKey};
@@ -67,18 +67,16 @@ impl Tier {
             queue: Queue::new(MAX_BYTES),
         });
         let own = Arc::clone(&tier);
-        thread::Builder::new()
-            .name("tier-writer".to_owned())
-            .spawn(move || {
-                while let Some((tile, _room)) = own.queue.next() {
-                    if (tile.is_current)() {
-                        // `put` counts and logs an error.
-                        let _ = own.put(&tile.token, &tile.key, &tile.png);
-                    } else {
-                        own.counters.dropped.inc();
-                    }
+        start_thread("tier-writer", move || {
+            while let Some((tile, _room)) = own.queue.next() {
+                if (tile.is_current)() {
+                    // `put` counts and logs an error.
+                    let _ = own.put(&tile.token, &tile.key, &tile.png);
+                } else {
+                    own.counters.dropped.inc();
                 }
-            })?;
+            }
+        })?;
         Ok(Self(tier))
     }
 }

@@ -8,3 +8,14 @@ pub mod interest;
 pub mod queue;
 pub mod stalls;
 pub mod trace;
+
+use std::{io, thread};
+
+/// Starts a thread with a name.
+///
+/// # Errors
+/// The system cannot start another thread.
+pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map(drop)
+}

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use signal_hook::low_level;
+use voltile_base::flow::start_thread;
 
 use crate::cli::limits;
 
@@ -34,10 +35,7 @@ pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
         limits::allow_memory(max_bytes);
         return Ok(());
     }
-    thread::Builder::new()
-        .name("memory".to_owned())
-        .spawn(end_if_exceeded)
-        .map(drop)
+    start_thread("memory", end_if_exceeded)
 }
 
 /// Ends the process if the limit is exceeded twice in a row: damaged lengths lead to allocations

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use voltile_base::flow::start_thread;
 use voltile_base::name::Name;
 
 use super::DatasetOpener;
@@ -197,8 +197,7 @@ impl OpeningSchedule {
                 let _ = sender.send(message);
             }
         };
-        let thread = thread::Builder::new().name("reopening".to_owned());
-        let spawned = thread.spawn(move || {
+        let started = start_thread("reopening", move || {
             let opening = || {
                 opener.open(group, |token, result| {
                     rest.remove(&token);
@@ -212,7 +211,7 @@ impl OpeningSchedule {
             }
             report(Message::GroupEnded);
         });
-        match spawned {
+        match started {
             Ok(_) => self.groups += 1,
             Err(error) => {
                 for token in tokens {

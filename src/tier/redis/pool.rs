@@ -3,13 +3,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{Cmd, RedisError, Value};
 use voltile_base::flow::breaker::{Breaker, BreakerRule, Permit};
+use voltile_base::flow::start_thread;
 
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
@@ -62,9 +62,7 @@ impl Pool {
         });
         pool.open.set(1);
         let own = Arc::clone(&pool);
-        thread::Builder::new()
-            .name("redis".to_owned())
-            .spawn(move || own.connect())?;
+        start_thread("redis", move || own.connect())?;
         let mut state = pool.state.lock();
         pool.changed.wait_while_for(
             &mut state,

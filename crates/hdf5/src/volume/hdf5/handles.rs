@@ -9,11 +9,11 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
-use std::thread;
 
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
 use parking_lot::Mutex;
+use voltile_base::flow::start_thread;
 
 use super::admission::Admission;
 use super::library_lock::{self, InnerLock, LibraryHeld};
@@ -94,8 +94,7 @@ impl RecentFiles {
         }
         drop(closing);
         let recent = Arc::clone(self);
-        let thread = thread::Builder::new().name("close".to_owned());
-        if let Err(error) = thread.spawn(move || recent.close_all()) {
+        if let Err(error) = start_thread("close", move || recent.close_all()) {
             tracing::warn!("no thread can be started that closes a file: {error}");
             self.close_all();
         }
