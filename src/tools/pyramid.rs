@@ -48,7 +48,7 @@ use crate::tools::progress::Progress;
 
 pub use error::PyramidError;
 
-use family::{Family, families};
+use family::{Family, Piece, families};
 use folder::{PieceId, WorkFolder};
 
 /// A channel whose missing levels are to be computed.
@@ -63,7 +63,7 @@ pub struct WantedChannel {
 }
 
 /// The result of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PyramidReport {
     /// The levels that were written, by channel.
     pub levels: Vec<(String, Vec<u8>)>,
@@ -82,13 +82,6 @@ pub struct ShardReport {
     pub missing: usize,
     /// The levels that could not be computed, by channel, and the reason.
     pub failed: Vec<(String, Vec<u8>, String)>,
-}
-
-/// A piece, and the number of voxels to read for it.
-#[derive(Debug, Clone, Copy)]
-struct PieceTask {
-    id: PieceId,
-    voxels: u64,
 }
 
 /// The reasons why families could not be computed, by number.
@@ -225,7 +218,13 @@ impl PyramidWork {
     ) -> Result<PyramidReport, PyramidError> {
         let folder = WorkFolder::open(&self.output, &self.manifest())?;
         let failed = self.make_pieces(&folder, &self.pieces(), threads, activity, progress)?;
-        self.publish(folder, &failed)
+        let report = self.report(&failed);
+        if report.levels.is_empty() {
+            folder.remove();
+        } else {
+            self.publish(folder, &failed)?;
+        }
+        Ok(report)
     }
 
     /// Makes the pieces of one shard that do not exist yet.
@@ -245,7 +244,7 @@ impl PyramidWork {
         let own = all.get(self.part(shard, &all)).unwrap_or_default();
         let failed = self.make_pieces(&folder, own, threads, activity, progress);
         let failed = failed.map_err(|error| self.unless_exists(error))?;
-        let missing = all.iter().filter(|piece| !folder.has(piece.id)).count();
+        let missing = all.iter().filter(|id| !folder.has(**id)).count();
         Ok(ShardReport {
             pieces: own.len(),
             all: all.len(),
@@ -268,12 +267,12 @@ impl PyramidWork {
             return Err(self.unless_exists(missing));
         }
         let report = self.report(&failed);
-        if report.levels.is_empty() {
-            // The pieces stay: a shard that is run again may succeed.
-            return Ok(report);
+        // Without any level the pieces stay: a shard that is run again may succeed.
+        if !report.levels.is_empty() {
+            self.publish(folder, &failed)
+                .map_err(|error| self.unless_exists(error))?;
         }
-        self.publish(folder, &failed)
-            .map_err(|error| self.unless_exists(error))
+        Ok(report)
     }
 
     /// The error to report: if the output exists, another process has assembled it and removed the
@@ -287,39 +286,36 @@ impl PyramidWork {
     }
 
     /// Assembles the file from the pieces, and moves it into place.
-    fn publish(
-        &self,
-        folder: WorkFolder,
-        failed: &FamilyFailures,
-    ) -> Result<PyramidReport, PyramidError> {
-        let report = self.report(failed);
-        if report.levels.is_empty() {
-            folder.remove();
-            return Ok(report);
-        }
+    fn publish(&self, folder: WorkFolder, failed: &FamilyFailures) -> Result<(), PyramidError> {
         tracing::debug!("all voxels are read; assembling the pieces");
         let whole = folder.whole();
         self.write(&folder, &whole, failed)?;
-        folder.publish(&whole, &self.output)?;
-        Ok(report)
+        folder.publish(&whole, &self.output)
     }
 
     /// All pieces, in order.
-    fn pieces(&self) -> Vec<PieceTask> {
+    fn pieces(&self) -> Vec<PieceId> {
         let mut pieces = Vec::new();
         for (family, own) in self.families.iter().enumerate() {
-            for (piece, voxels) in own.voxels().enumerate() {
-                let id = PieceId { family, piece };
-                pieces.push(PieceTask { id, voxels });
+            for piece in 0..own.pieces.len() {
+                pieces.push(PieceId { family, piece });
             }
         }
         pieces
     }
 
+    fn piece(&self, id: PieceId) -> &Piece {
+        &self.families[id.family].pieces[id.piece]
+    }
+
+    /// The number of voxels to read for each piece.
+    fn voxels(&self, pieces: &[PieceId]) -> Vec<u64> {
+        pieces.iter().map(|id| self.piece(*id).voxels).collect()
+    }
+
     /// The part of all pieces that a shard makes.
-    fn part(&self, shard: &Shard, pieces: &[PieceTask]) -> Range<usize> {
-        let weights: Vec<u64> = pieces.iter().map(|piece| piece.voxels).collect();
-        shard.rotated(self.number).part(&weights)
+    fn part(&self, shard: &Shard, pieces: &[PieceId]) -> Range<usize> {
+        shard.rotated(self.number).part(&self.voxels(pieces))
     }
 
     /// Identifies the work: only pieces with equal manifests may be combined.
@@ -344,14 +340,15 @@ impl PyramidWork {
     fn make_pieces(
         &self,
         folder: &WorkFolder,
-        pieces: &[PieceTask],
+        pieces: &[PieceId],
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &Progress,
     ) -> Result<FamilyFailures, PyramidError> {
-        let (done, tasks): (Vec<PieceTask>, Vec<PieceTask>) =
-            pieces.iter().partition(|piece| folder.has(piece.id));
-        progress.begin(total_voxels(pieces), total_voxels(&done));
+        let (done, missing): (Vec<PieceId>, Vec<PieceId>) =
+            pieces.iter().partition(|id| folder.has(**id));
+        let [total, done] = [pieces, &done].map(|pieces| self.voxels(pieces).iter().sum());
+        progress.begin(total, done);
         let failures = Mutex::new(self.undecodable());
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.get())
@@ -360,9 +357,9 @@ impl PyramidWork {
         let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
         // In order: neighbours may share stored chunks, which are still cached.
         pool.install(|| {
-            tasks.into_iter().par_bridge().try_for_each(|piece| {
-                self.make_piece(folder, piece.id, &failures)
-                    .map(|is_made| progress.advance(piece.voxels, !is_made))
+            missing.into_iter().par_bridge().try_for_each(|id| {
+                self.make_piece(folder, id, &failures)
+                    .map(|is_made| progress.advance(self.piece(id).voxels, !is_made))
             })
         })?;
         Ok(failures.into_inner())
@@ -383,8 +380,7 @@ impl PyramidWork {
         if folder.has(id) {
             return Ok(true);
         }
-        let family = &self.families[id.family];
-        match piece::make(family, &family.pieces[id.piece]) {
+        match piece::make(&self.families[id.family], &self.piece(id).units) {
             Ok(bytes) => folder.store_piece(id, &bytes).map(|()| true),
             Err(PyramidError::Read(error)) => {
                 folder.record_failure(id, &error.to_string())?;
@@ -461,10 +457,7 @@ impl PyramidWork {
     }
 
     fn report(&self, failed: &FamilyFailures) -> PyramidReport {
-        let mut report = PyramidReport {
-            levels: Vec::new(),
-            failed: Vec::new(),
-        };
+        let mut report = PyramidReport::default();
         for (number, family) in self.families.iter().enumerate() {
             let name = self.records[family.record].name.clone();
             let levels = family
@@ -532,8 +525,4 @@ impl PyramidWork {
         }
         Ok(stamps)
     }
-}
-
-fn total_voxels(pieces: &[PieceTask]) -> u64 {
-    pieces.iter().map(|piece| piece.voxels).sum()
 }

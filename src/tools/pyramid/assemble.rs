@@ -1,15 +1,15 @@
 //! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces
 //! from the stored sums. A family is iterated in the order of its pieces.
 
+use std::ops::Range;
 use std::vec::IntoIter;
 
-use voltile_base::geometry::Xyz;
 use voltile_base::units;
-use voltile_hdf5::volume::hdf5::{Writer, pack};
+use voltile_hdf5::volume::hdf5::{WriteError, Writer};
 use voltile_hdf5::volume::{Voxel, with_samples};
 
 use super::PyramidError;
-use super::build::{FinishedChunk, Tower};
+use super::build::Tower;
 use super::family::{Family, Target};
 use super::folder::{PieceId, WorkFolder};
 use super::piece::{PieceRecord, RecordKind, records, sums};
@@ -77,29 +77,30 @@ fn write_chunks<T: Voxel>(
 ) -> Result<(), PyramidError> {
     let tree = &family.tree;
     let mut pieces = PieceReader {
-        family,
-        number,
         folder,
-        next: 0,
+        unread: 0..family.pieces.len(),
+        current: PieceId {
+            family: number,
+            piece: 0,
+        },
         records: Vec::new().into_iter(),
     };
     for time in family.times() {
         for component in 0..family.volumes().len() {
-            let place = VolumeWriter {
-                family,
-                writer,
-                time,
-                component: component as u64,
+            let put = |chunk: &PieceRecord| {
+                let Some(target) = family.target(chunk.height) else {
+                    return Ok(());
+                };
+                let first = chunk.at.map(|at| at.saturating_mul(EDGE));
+                let origin = [time, component as u64, first.z, first.y, first.x];
+                writer.chunk(&target.record.path, &origin, &chunk.packed)
             };
             for root in tree.roots() {
                 family.build::<T>(
                     &root,
                     tree.piece_height,
-                    &mut |_, _| pieces.tower::<T>(&place),
-                    &mut |done: FinishedChunk| match pack(&done.voxels)? {
-                        Some(packed) => place.put(done.height, done.at, &packed),
-                        None => Ok(()),
-                    },
+                    &mut |_, _| pieces.tower::<T>(&put),
+                    &mut |chunk| Ok(put(&chunk)?),
                 )?;
             }
         }
@@ -107,37 +108,23 @@ fn write_chunks<T: Voxel>(
     Ok(())
 }
 
-/// The destination of the chunks of one volume at one time point.
-struct VolumeWriter<'a> {
-    family: &'a Family,
-    writer: &'a Writer,
-    time: u64,
-    component: u64,
-}
-
-impl VolumeWriter<'_> {
-    fn put(&self, height: u32, at: Xyz<u64>, packed: &[u8]) -> Result<(), PyramidError> {
-        let Some(target) = self.family.target(height) else {
-            return Ok(());
-        };
-        let first = at.map(|at| at.saturating_mul(EDGE));
-        let origin = [self.time, self.component, first.z, first.y, first.x];
-        Ok(self.writer.chunk(&target.record.path, &origin, packed)?)
-    }
-}
-
 /// The finished pieces of a family, in order.
 struct PieceReader<'a> {
-    family: &'a Family,
-    number: usize,
     folder: &'a WorkFolder,
-    next: usize,
+    /// The numbers of the pieces that have not been read yet.
+    unread: Range<usize>,
+    /// The piece that was read last.
+    current: PieceId,
+    /// The rest of its records.
     records: IntoIter<PieceRecord>,
 }
 
 impl PieceReader<'_> {
-    /// Writes the chunks of the next unit; returns its sums.
-    fn tower<T: Voxel>(&mut self, place: &VolumeWriter<'_>) -> Result<Tower<T>, PyramidError> {
+    /// Writes the chunks of the next unit with `put`; returns the unit's sums.
+    fn tower<T: Voxel>(
+        &mut self,
+        put: &dyn Fn(&PieceRecord) -> Result<(), WriteError>,
+    ) -> Result<Tower<T>, PyramidError> {
         let mut tower = Tower::<T>::new();
         loop {
             let Some(record) = self.records.next() else {
@@ -145,11 +132,8 @@ impl PieceReader<'_> {
                 continue;
             };
             match record.kind {
-                RecordKind::Chunk => place.put(record.height, record.at, &record.packed)?,
-                RecordKind::Sums => {
-                    let grid = sums::<T>(&record);
-                    tower.push(grid.ok_or_else(|| self.damaged(self.current()))?);
-                }
+                RecordKind::Chunk => put(&record)?,
+                RecordKind::Sums => tower.push(sums::<T>(&record).ok_or_else(|| self.damaged())?),
                 RecordKind::End => return Ok(tower),
             }
         }
@@ -157,33 +141,18 @@ impl PieceReader<'_> {
 
     /// Reads the records of the next piece.
     fn load(&mut self) -> Result<(), PyramidError> {
-        if self.next >= self.family.pieces.len() {
-            // The last piece lacks units.
-            return Err(self.damaged(self.current()));
-        }
-        let bytes = self.folder.read(self.id(self.next))?;
-        let records = records(&bytes).ok_or_else(|| self.damaged(self.next))?;
+        // If there is none, the last piece lacks units.
+        self.current.piece = self.unread.next().ok_or_else(|| self.damaged())?;
+        let bytes = self.folder.read(self.current)?;
+        let records = records(&bytes).ok_or_else(|| self.damaged())?;
         self.records = records.into_iter();
-        self.next += 1;
         Ok(())
     }
 
-    /// The number of the piece that was read last.
-    fn current(&self) -> usize {
-        self.next.saturating_sub(1)
-    }
-
-    /// Removes a damaged piece, so that the next run makes it again; returns the error about it.
-    fn damaged(&self, piece: usize) -> PyramidError {
-        let id = self.id(piece);
-        self.folder.discard(id);
-        PyramidError::Piece(self.folder.piece(id))
-    }
-
-    fn id(&self, piece: usize) -> PieceId {
-        PieceId {
-            family: self.number,
-            piece,
-        }
+    /// Removes the current piece, which is damaged, so that the next run makes it again. Returns
+    /// the error about it.
+    fn damaged(&self) -> PyramidError {
+        self.folder.discard(self.current);
+        PyramidError::Piece(self.folder.piece(self.current))
     }
 }

@@ -5,27 +5,21 @@
 //! the pieces).
 
 use voltile_base::geometry::{Region, Xyz};
+use voltile_hdf5::volume::hdf5::pack;
 use voltile_hdf5::volume::{ReadRequest, Samples, Voxel};
 
 use super::PyramidError;
 use super::family::{Family, Unit};
 use super::grid::{self, SumGrid, SumRule};
+use super::piece::{PieceRecord, RecordKind};
 use super::tree::{EDGE, TreeNode, positions};
 
 /// The sums that a node passes to its parent: the sums of the level above its own, and possibly of
 /// further levels.
 pub(super) type Tower<T> = Vec<SumGrid<<T as Voxel>::Sum>>;
 
-/// A complete chunk: the height of its level, its position among the level's chunks, and its
-/// voxels.
-pub(super) struct FinishedChunk {
-    pub height: u32,
-    pub at: Xyz<u64>,
-    pub voxels: Samples,
-}
-
-/// Receives complete chunks.
-pub(super) type ChunkSink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
+/// Receives the records of complete chunks.
+pub(super) type ChunkSink<'a> = dyn FnMut(PieceRecord) -> Result<(), PyramidError> + 'a;
 
 /// Provides the nodes at which a walk ends.
 pub(super) type LeafSource<'a, T> =
@@ -149,8 +143,9 @@ impl Family {
         })
     }
 
-    /// Passes the chunks of a region of a level to the sink, if the level is a target. `voxels`
-    /// makes a chunk from its first voxel in the level, and its offset within the region.
+    /// Compresses the chunks of a region of a level and passes them to the sink, if the level is a
+    /// target. Chunks of zeros are left out. `voxels` makes a chunk from its first voxel in the
+    /// level, and its offset within the region.
     fn hand_over(
         &self,
         region: &Region,
@@ -167,11 +162,14 @@ impl Family {
         for at in positions(start, end) {
             let first = at.map(|at| at.saturating_mul(EDGE));
             let within = in_memory(first.zip(region.start, u64::saturating_sub));
-            sink(FinishedChunk {
-                height,
-                at,
-                voxels: voxels(first, within),
-            })?;
+            if let Some(packed) = pack(&voxels(first, within))? {
+                sink(PieceRecord {
+                    kind: RecordKind::Chunk,
+                    height,
+                    at,
+                    packed,
+                })?;
+            }
         }
         Ok(())
     }

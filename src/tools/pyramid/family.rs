@@ -34,8 +34,15 @@ pub(super) struct Family {
     pub targets: Vec<Target>,
     pub tree: Tree,
     pub rule: SumRule,
-    /// The pieces, each a list of units that are computed and stored together.
-    pub pieces: Vec<Vec<Unit>>,
+    pub pieces: Vec<Piece>,
+}
+
+/// Units that are computed and stored together.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub units: Vec<Unit>,
+    /// The number of voxels to read for them.
+    pub voxels: u64,
 }
 
 /// A node of the tree, of one volume at one time point.
@@ -145,14 +152,6 @@ impl Family {
         self.tree.size_at(height).map(|size| size.min(EDGE))
     }
 
-    /// The number of voxels to read for each piece.
-    pub fn voxels(&self) -> impl Iterator<Item = u64> + '_ {
-        self.pieces.iter().map(move |units| {
-            let regions = units.iter().map(|unit| self.tree.region(&unit.node));
-            regions.map(|region| region.voxels()).sum()
-        })
-    }
-
     /// The time points that exist.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
         let shape = &self.stored().shape;
@@ -160,10 +159,9 @@ impl Family {
     }
 
     /// Combines successive units into pieces.
-    fn combined_units(&self) -> Vec<Vec<Unit>> {
+    fn combined_units(&self) -> Vec<Piece> {
         let nodes = self.tree.pieces();
-        let mut pieces: Vec<Vec<Unit>> = Vec::new();
-        let mut room = 0;
+        let mut pieces: Vec<Piece> = Vec::new();
         for time in self.times() {
             for component in 0..self.volumes().len() {
                 for node in &nodes {
@@ -174,13 +172,15 @@ impl Family {
                     };
                     let voxels = self.tree.region(node).voxels();
                     match pieces.last_mut() {
-                        Some(piece) if voxels <= room => piece.push(unit),
-                        _ => {
-                            pieces.push(vec![unit]);
-                            room = COMBINED_VOXELS;
+                        Some(piece) if piece.voxels + voxels <= COMBINED_VOXELS => {
+                            piece.units.push(unit);
+                            piece.voxels += voxels;
                         }
+                        _ => pieces.push(Piece {
+                            units: vec![unit],
+                            voxels,
+                        }),
                     }
-                    room = room.saturating_sub(voxels);
                 }
             }
         }

@@ -17,6 +17,8 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use tempfile::Builder;
+
 use super::PyramidError;
 
 const LOCK: &str = "lock";
@@ -228,14 +230,21 @@ impl WorkFolder {
 
     /// Writes a file of the folder whole or not at all.
     fn store(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
-        let draft = self
-            .path
-            .join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
         let path = self.path.join(name);
-        write_synced(&draft, &path, bytes).map_err(|e| {
-            let _ = fs::remove_file(&draft);
-            PyramidError::file("write", &path, e)
-        })
+        self.write_synced(name, &path, bytes)
+            .map_err(|e| PyramidError::file("write", &path, e))
+    }
+
+    /// Writes a draft, syncs it to disk and renames it.
+    fn write_synced(&self, name: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut draft = Builder::new()
+            .prefix(&format!("{name}."))
+            .suffix(&format!(".{DRAFT}"))
+            .make_in(&self.path, |path| File::create_new(path))?;
+        draft.as_file_mut().write_all(bytes)?;
+        draft.as_file().sync_all()?;
+        draft.persist(path)?;
+        Ok(())
     }
 
     /// The names of all files of voltile; none if the folder cannot be read.
@@ -286,14 +295,6 @@ impl WorkFolder {
         }
         Ok(())
     }
-}
-
-/// Writes a draft, syncs it to disk and renames it.
-fn write_synced(draft: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(draft, path)
 }
 
 /// Whether this is the name of a file that voltile wrote.

@@ -19,8 +19,8 @@ impl PyramidWork {
     ) -> Option<PyramidError> {
         let pieces = self.pieces();
         let mut missing = Vec::new();
-        for (index, piece) in pieces.iter().enumerate() {
-            if !failed.contains_key(&piece.id.family) && !folder.has(piece.id) {
+        for (index, id) in pieces.iter().enumerate() {
+            if !failed.contains_key(&id.family) && !folder.has(*id) {
                 missing.push(index);
             }
         }

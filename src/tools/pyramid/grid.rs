@@ -26,16 +26,9 @@ impl<S: Copy + Default> SumGrid<S> {
 
     /// Copies a smaller grid into this one, clipped to its size.
     pub fn place(&mut self, other: &SumGrid<S>, at: Xyz<usize>) {
-        let fits = other
-            .size
-            .zip(self.size.zip(at, usize::saturating_sub), usize::min);
-        for z in 0..fits.z {
-            for y in 0..fits.y {
-                let from = (z * other.size.y + y) * other.size.x;
-                let to = ((z + at.z) * self.size.y + y + at.y) * self.size.x + at.x;
-                self.sums[to..to + fits.x].copy_from_slice(&other.sums[from..from + fits.x]);
-            }
-        }
+        each_line(self.size, at, other.size, |_, to, from, length| {
+            self.sums[to..to + length].copy_from_slice(&other.sums[from..from + length]);
+        });
     }
 }
 

@@ -5,7 +5,7 @@
 //! detected.
 
 use voltile_base::geometry::Xyz;
-use voltile_hdf5::volume::hdf5::{PackError, pack};
+use voltile_hdf5::volume::hdf5::PackError;
 use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
 use super::PyramidError;
@@ -18,7 +18,7 @@ const DIGEST: usize = blake3::OUT_LEN;
 /// The kinds of records. The number of a kind in a file is its place in this list.
 const KINDS: [RecordKind; 3] = [RecordKind::Chunk, RecordKind::Sums, RecordKind::End];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum RecordKind {
     /// A chunk: the height of its level, its index along each axis, and its compressed voxels.
     Chunk,
@@ -26,11 +26,12 @@ pub(super) enum RecordKind {
     /// sums.
     Sums,
     /// The end of a unit.
+    #[default]
     End,
 }
 
-/// A part of a piece.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A part of a piece; by default the end of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct PieceRecord {
     pub kind: RecordKind,
     /// The height of a chunk's level.
@@ -58,31 +59,15 @@ fn make_typed<T: Voxel>(
             &unit.node,
             family.tree.read_height,
             &mut |node, sink| family.read::<T>(unit, node, &mut block, sink),
-            &mut |done| {
-                if let Some(packed) = pack(&done.voxels)? {
-                    let record = PieceRecord {
-                        kind: RecordKind::Chunk,
-                        height: done.height,
-                        at: done.at,
-                        packed,
-                    };
-                    put(&mut file, &record);
-                }
+            &mut |chunk| {
+                put(&mut file, &chunk);
                 Ok(())
             },
         )?;
         for grid in &tower {
             put(&mut file, &packed_sums::<T>(grid)?);
         }
-        put(
-            &mut file,
-            &PieceRecord {
-                kind: RecordKind::End,
-                height: 0,
-                at: Xyz::all(0),
-                packed: Vec::new(),
-            },
-        );
+        put(&mut file, &PieceRecord::default());
     }
     Ok(sealed(file))
 }
@@ -116,27 +101,15 @@ pub(super) fn sums<T: Voxel>(record: &PieceRecord) -> Option<SumGrid<T::Sum>> {
 }
 
 /// Adds a record to a file.
-fn put(
-    file: &mut Vec<u8>,
-    PieceRecord {
-        kind,
-        height,
-        at,
-        packed,
-    }: &PieceRecord,
-) {
-    let numbers = [
-        *kind as u64,
-        u64::from(*height),
-        at.x,
-        at.y,
-        at.z,
-        packed.len() as u64,
-    ];
-    for number in numbers {
+fn put(file: &mut Vec<u8>, record: &PieceRecord) {
+    let kind = record.kind as u64;
+    let height = u64::from(record.height);
+    let Xyz { x, y, z } = record.at;
+    let length = record.packed.len() as u64;
+    for number in [kind, height, x, y, z, length] {
         file.extend(number.to_le_bytes());
     }
-    file.extend(packed);
+    file.extend(&record.packed);
 }
 
 /// Adds the digest to a file.
@@ -191,12 +164,7 @@ mod tests {
                 packed: vec![1, 2, 3],
             },
             packed_sums::<u8>(&grid).unwrap(),
-            PieceRecord {
-                kind: RecordKind::End,
-                height: 0,
-                at: Xyz::all(0),
-                packed: Vec::new(),
-            },
+            PieceRecord::default(),
         ];
         let mut file = Vec::new();
         all.iter().for_each(|record| put(&mut file, record));
