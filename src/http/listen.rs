@@ -37,9 +37,6 @@ pub use certificates::Certificates;
 pub use sockets::{Endpoint, ListenError, Sockets};
 use unix::SocketFile;
 
-/// A connection as actix-http takes it: a stream, its protocol, and the address of the peer.
-type AcceptedConnection<S> = (SequentialStream<S>, Protocol, Option<SocketAddr>);
-
 /// A server that accepts connections.
 pub struct Listening {
     /// To be awaited.
@@ -137,8 +134,8 @@ struct ServiceMaker {
 }
 
 impl ServiceMaker {
-    /// The service for connections of one socket on one worker thread. `accept` makes a stream of a
-    /// socket, and knows the address of its peer.
+    /// The service for connections of one socket on one worker thread: it reads requests, and
+    /// answers them. `accept` makes a stream of a socket, and knows the address of its peer.
     fn over<T, S, A, F>(
         &self,
         is_tls: bool,
@@ -161,34 +158,19 @@ impl ServiceMaker {
                 Ok::<_, DispatchError>((stream, Protocol::Http1, peer))
             }
         });
-        accept.and_then(self.http(is_tls))
-    }
-
-    /// The service that reads requests from a connection, and answers them.
-    fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
-        &self,
-        is_tls: bool,
-    ) -> impl ServiceFactory<
-        AcceptedConnection<S>,
-        Config = (),
-        Response = (),
-        Error = DispatchError,
-        InitError = (),
-    > + use<S> {
         let served = async |site: web::Data<LiveSite>, request: HttpRequest, payload| {
-            let follower = AnswerFollower::begin(&request, payload);
+            let follower = AnswerFollower::new(&request, payload);
             follower.follow(answer(site, request).await)
         };
         let app = App::new()
             .app_data(self.site.clone())
             .default_service(web::to(served));
         let app = if is_tls { app.app_data(OverTls) } else { app }.into_factory();
-        // actix-web would use this in redirects and URLs, but makes none here.
-        let app = map_config(app.map_err(|error| error.error_response()), |()| {
-            AppConfig::default()
-        });
+        let app = app.map_err(|error| error.error_response());
+        // actix-web would use the configuration in redirects and URLs, but makes none here.
+        let app = map_config(app, |()| AppConfig::default());
         let stops = self.stops.clone();
-        HttpService::<SequentialStream<S>, _, _>::build()
+        let http = HttpService::<SequentialStream<S>, _, _>::build()
             .graceful_shutdown_signal(move || {
                 let stops = stops.clone();
                 async move { stops.notified().await }
@@ -203,7 +185,8 @@ impl ServiceMaker {
             .on_connect_ext(|stream: &SequentialStream<S>, data| {
                 drop(data.insert(stream.progress()));
             })
-            .finish(app)
+            .finish(app);
+        accept.and_then(http)
     }
 }
 

@@ -20,15 +20,12 @@ pub(in crate::http) type ResponseProgress = Rc<Cell<AnswerStage>>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::http) enum AnswerStage {
-    /// The service has not been called.
+    /// Not all of the response is in actix-http's write buffer.
     #[default]
     Unanswered,
-    Answering,
-    /// The whole response is in actix-http's write buffer. The request is the last one on its
-    /// connection if a body or another protocol follows its head.
-    Answered {
-        is_last: bool,
-    },
+    /// All of it is. The request is the last one on its connection if a body or another protocol
+    /// follows its head.
+    Answered { is_last: bool },
 }
 
 /// Lets the stream of a connection follow the progress of a request's answer.
@@ -38,15 +35,11 @@ pub(in crate::http) struct AnswerFollower {
 }
 
 impl AnswerFollower {
-    /// Tells the stream that a request is being answered.
-    pub fn begin(request: &HttpRequest, payload: web::Payload) -> Self {
-        let progress = request
-            .conn_data::<ResponseProgress>()
-            .cloned()
-            .unwrap_or_default();
-        progress.set(AnswerStage::Answering);
+    /// To be made before the request is answered: it drops the request's body.
+    pub fn new(request: &HttpRequest, payload: web::Payload) -> Self {
+        let progress = request.conn_data::<ResponseProgress>();
         Self {
-            progress,
+            progress: progress.cloned().unwrap_or_default(),
             is_last: !matches!(payload.into_inner(), Payload::None),
         }
     }

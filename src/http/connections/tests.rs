@@ -65,7 +65,6 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut SequentialStream<S>,
     response: &[u8],
 ) {
-    stream.progress().set(AnswerStage::Answering);
     stream.write_all(response).await.unwrap();
     stream
         .progress()
@@ -167,7 +166,6 @@ async fn what_a_client_that_is_closed_still_sends_is_taken_for_a_while() {
         .await
         .unwrap();
     assert!(read(&mut stream).await.starts_with(b"POST"));
-    stream.progress().set(AnswerStage::Answering);
     stream.write_all(ANSWER).await.unwrap();
     stream
         .progress()
@@ -229,7 +227,6 @@ async fn answered(mut stream: Stream, pieces: usize) -> Vec<Vec<u8>> {
             ANSWER
         };
         handed.push(head);
-        stream.progress().set(AnswerStage::Answering);
         for piece in answer.chunks(pieces) {
             stream.write_all(piece).await.unwrap();
         }

@@ -64,7 +64,6 @@ async fn answered() -> (DuplexStream, SequentialStream<Buffered>) {
     let open = OpenConnection::new(Gauge::default());
     let mut stream = SequentialStream::new(buffered, TIMEOUTS, open);
     assert_eq!(read(&mut stream).await, GET);
-    stream.progress().set(AnswerStage::Answering);
     stream.write_all(&[b'x'; 4000]).await.unwrap();
     stream
         .progress()
