@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use blake3::Hash;
 use parking_lot::RwLock;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -19,42 +18,34 @@ use crate::config::{Fault, Tls};
 
 /// The certificate and key in force. Connections keep the ones that they began with.
 #[derive(Debug)]
-pub struct Certificates(RwLock<CertifiedFiles>);
-
-/// A certificate with its key.
-#[derive(Debug)]
-struct CertifiedFiles {
-    certified: Arc<CertifiedKey>,
-    /// Identifies the contents of both files.
-    digest: Hash,
-}
+pub struct Certificates(RwLock<Arc<CertifiedKey>>);
 
 impl Certificates {
     /// Reads the files. The faults name the keys of the configuration, such as
     /// `server.tls.certificate`.
     pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        TlsContents::read(files)?.certificates(files)
+        let certified = match (chain(&files.certificate), key(&files.key)) {
+            (Ok(chain), Ok(key)) => certified(chain, &key, files).map_err(|fault| vec![fault])?,
+            (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
+        };
+        Ok(Self(RwLock::new(Arc::new(certified))))
     }
 
     /// Reads the files again; `None` if they hold the certificates in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
-        let contents = TlsContents::read(files)?;
-        let known = self.0.read().digest;
-        if contents.digest() == known {
-            return Ok(None);
-        }
-        contents.certificates(files).map(Some)
+        let read = Self::read(files)?;
+        // With the same certificate, the key is the same: they match.
+        let is_new = read.current().cert != self.current().cert;
+        Ok(is_new.then_some(read))
     }
 
     /// Puts other certificates in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
-        let files = others.0.into_inner();
-        *self.0.write() = files;
+        *self.0.write() = others.0.into_inner();
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        let files = self.0.read();
-        Arc::clone(&files.certified)
+        Arc::clone(&self.0.read())
     }
 }
 
@@ -75,49 +66,8 @@ pub(super) fn acceptor(certificates: Arc<Certificates>) -> io::Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The contents of the files of a certificate and its key.
-struct TlsContents {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
-
-impl TlsContents {
-    fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        let (certificate, key) = both(
-            contents("certificate", &files.certificate),
-            contents("key", &files.key),
-        )?;
-        Ok(Self { certificate, key })
-    }
-
-    fn digest(&self) -> Hash {
-        let parts = [&self.certificate, &self.key].map(|text| *blake3::hash(text).as_bytes());
-        blake3::hash(&parts.concat())
-    }
-
-    fn certificates(&self, files: &Tls) -> Result<Certificates, Vec<Fault>> {
-        let chain = chain(&self.certificate)
-            .map_err(|problem| fault("certificate", &files.certificate, &problem));
-        let key = key(&self.key).map_err(|problem| fault("key", &files.key, &problem));
-        let (chain, key) = both(chain, key)?;
-        let certified = certified(chain, &key, files).map_err(|fault| vec![fault])?;
-        Ok(Certificates(RwLock::new(CertifiedFiles {
-            certified: Arc::new(certified),
-            digest: self.digest(),
-        })))
-    }
-}
-
 fn contents(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     fs::read(path).map_err(|error| fault(name, path, &format!("cannot be read: {error}")))
-}
-
-/// Both results, or all faults.
-fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), Vec<Fault>> {
-    match (one, other) {
-        (Ok(one), Ok(other)) => Ok((one, other)),
-        (one, other) => Err(one.err().into_iter().chain(other.err()).collect()),
-    }
 }
 
 fn fault(name: &str, path: &Path, problem: &str) -> Fault {
@@ -125,24 +75,24 @@ fn fault(name: &str, path: &Path, problem: &str) -> Fault {
     Fault::new(format!("server.tls.{name}"), problem)
 }
 
-fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(text)
-        .collect::<Result<_, _>>()
-        .map_err(|error| not_pem(&error))?;
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let text = contents("certificate", path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| fault("certificate", path, &not_pem(&error)))?;
     if chain.is_empty() {
         let problem = "there is no certificate in it; expected a PEM file with the server's certificate, followed by the \
                        intermediate ones (-----BEGIN CERTIFICATE-----)";
-        return Err(problem.to_owned());
+        return Err(fault("certificate", path, problem));
     }
     Ok(chain)
 }
 
-fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
     let missing = "there is no private key in it; expected a PEM file with a key that is not encrypted (-----BEGIN PRIVATE \
                    KEY-----)";
-    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
-        pem::Error::NoItemsFound => missing.to_owned(),
-        error => not_pem(&error),
+    PrivateKeyDer::from_pem_slice(&contents("key", path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => fault("key", path, missing),
+        error => fault("key", path, &not_pem(&error)),
     })
 }
 
