@@ -23,12 +23,13 @@ use crate::catalog::Dataset;
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+/// `Server-Timing` of the most frequent outcome, for which nothing is allocated.
+const HIT: HeaderValue = HeaderValue::from_static("cache;desc=\"hit\"");
 
 /// One request.
 pub(super) struct RequestRecord {
     /// How it was answered, and what its render did.
     pub trace: Arc<Trace>,
-    id: RequestId,
     began: Instant,
     form: Cell<Form>,
     counters: OnceCell<Arc<DatasetCounters>>,
@@ -36,10 +37,8 @@ pub(super) struct RequestRecord {
 
 impl RequestRecord {
     pub fn start(request: &HttpRequest) -> Self {
-        let id = id_of(request);
         Self {
-            trace: Arc::new(Trace::new(id.clone())),
-            id,
+            trace: Arc::new(Trace::new(id_of(request))),
             began: Instant::now(),
             form: Cell::default(),
             counters: OnceCell::new(),
@@ -63,7 +62,9 @@ impl RequestRecord {
         let form = self.form.get();
         let outcome = self.trace.outcome();
         let status = response.status();
-        if let Ok(id) = HeaderValue::from_maybe_shared(self.id.bytes()) {
+        if let Some(id) = self.trace.request_id()
+            && let Ok(id) = HeaderValue::from_maybe_shared(id.bytes())
+        {
             response.headers_mut().insert(REQUEST_ID.clone(), id);
         }
         if status.is_success() {
@@ -89,7 +90,7 @@ impl RequestRecord {
     fn add_timing(&self, span: Duration, headers: &mut HeaderMap) {
         let value = match self.trace.outcome() {
             Outcome::None => return,
-            Outcome::Hit => Ok(HeaderValue::from_static("cache;desc=\"hit\"")),
+            Outcome::Hit => Ok(HIT),
             Outcome::Miss => HeaderValue::try_from(self.stages(span)),
             outcome => HeaderValue::try_from(format!("cache;desc=\"{}\"", outcome.name())),
         };
@@ -125,7 +126,7 @@ impl RequestRecord {
             client = %client::address(request, &site.server.trusted_proxies),
             cache = self.trace.outcome().name(),
             form = self.form.get().name(),
-            request = self.id.as_str(),
+            request = self.trace.id(),
             "answered"
         );
     }
@@ -148,7 +149,7 @@ impl RequestRecord {
             chunks_read = self.trace.chunks_read(),
             chunks_cached = self.trace.chunks_cached(),
             stored_bytes = self.trace.stored_bytes(),
-            request = self.id.as_str(),
+            request = self.trace.id(),
             "slower than log.slow, which is {}",
             humantime::format_duration(site.log.slow)
         );
