@@ -23,7 +23,7 @@ use prometheus_client::metrics::counter::Counter;
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
-use voltile_base::flow::activity::{Activity, Place};
+use voltile_base::flow::activity::Activity;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::flow::interest::{Interest, Interested};
 use voltile_base::flow::stalls::Stalls;
@@ -33,7 +33,7 @@ use voltile_base::tile::TileKey;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::turns::{NextWork, Turn, Turns};
+use super::turns::{Turn, Turns};
 
 /// The interval at which stuck threads are looked for.
 const CHECKS: Duration = Duration::from_millis(250);
@@ -56,13 +56,6 @@ struct SharedPool {
     /// Counts the jobs that are refused, abandoned or stopped.
     metrics: Metrics,
     turns: Turns,
-}
-
-/// A running job. When it is dropped, by a panic, the next job starts.
-struct RunningJob {
-    /// Its entry in the activity count. Dropped first, so that the count never includes both.
-    place: Place,
-    turn: Turn,
 }
 
 /// Work that has not begun. If this is dropped before, the work counts as abandoned.
@@ -197,8 +190,10 @@ impl RenderPool {
         let (sender, result) = oneshot::channel();
         let place = self.0.activity.enter();
         let _queued = self.0.turns.enter(key, demand, move |turn| {
-            let turn = match turn {
-                Ok(turn) => turn,
+            // If the job panics, its place is dropped before its turn, so that the count of active
+            // jobs never includes both this job and the next.
+            let (turn, place) = match turn {
+                Ok(turn) => (turn, place),
                 Err(busy) => {
                     pending.begin();
                     drop(place);
@@ -206,15 +201,16 @@ impl RenderPool {
                     return None;
                 }
             };
-            let running = RunningJob { place, turn };
             if !interest.is_there() {
-                return running.end();
+                drop(place);
+                return turn.end();
             }
             pending.begin();
             let result = job(&interest);
+            drop(place);
             // Before the result is delivered, so that a client that requests another tile at once
             // finds room in the queue.
-            let next = running.end();
+            let next = turn.end();
             if let Err(Err(error)) = sender.send(result)
                 && error.is_stopped()
             {
@@ -228,14 +224,6 @@ impl RenderPool {
     /// Raises the place of a queued job to the turn of another client that wants it, too.
     pub(super) fn join(&self, key: &TileKey, demand: Demand) {
         self.0.turns.join(key, demand);
-    }
-}
-
-impl RunningJob {
-    fn end(self) -> Option<NextWork> {
-        let Self { place, turn } = self;
-        drop(place);
-        turn.end()
     }
 }
 

@@ -54,10 +54,10 @@ pub(super) struct NextWork {
 
 /// A turn under way. When it is dropped, also by a panic, it ends, and the next is started.
 pub(super) struct Turn {
-    turns: Turns,
+    /// `None` once it has ended.
+    turns: Option<Turns>,
     /// Whether it is the turn of work that gives back its place as soon as other work waits.
     is_idle_work: bool,
-    has_ended: bool,
 }
 
 /// Work in the queue, which leaves the queue when this is dropped.
@@ -198,10 +198,31 @@ impl Turns {
 
     fn begun(&self, is_idle_work: bool) -> Turn {
         Turn {
-            turns: self.clone(),
+            turns: Some(self.clone()),
             is_idle_work,
-            has_ended: false,
         }
+    }
+
+    /// Ends a turn, and begins the next if work waits.
+    fn next(&self, is_idle_work: bool) -> Option<NextWork> {
+        let mut state = self.0.state.lock();
+        state.waiting.extra -= usize::from(is_idle_work);
+        // There may be fewer places than when it began.
+        let next = if state.begun > state.places {
+            None
+        } else {
+            state.waiting.take(Instant::now())
+        };
+        if next.is_none() {
+            state.begun -= 1;
+        }
+        drop(state);
+        let Some(work) = next else {
+            self.0.ended.notify_waiters();
+            return None;
+        };
+        let turn = self.begun(false);
+        Some(NextWork { turn, work })
     }
 }
 
@@ -218,39 +239,16 @@ impl NextWork {
 impl Turn {
     /// Ends the turn. The caller does the work that is returned.
     pub fn end(mut self) -> Option<NextWork> {
-        self.next()
-    }
-
-    fn next(&mut self) -> Option<NextWork> {
-        if self.has_ended {
-            return None;
-        }
-        self.has_ended = true;
-        let mut state = self.turns.0.state.lock();
-        state.waiting.extra -= usize::from(self.is_idle_work);
-        // There may be fewer places than when it began.
-        let next = if state.begun > state.places {
-            None
-        } else {
-            state.waiting.take(Instant::now())
-        };
-        if next.is_none() {
-            state.begun -= 1;
-        }
-        drop(state);
-        let Some(work) = next else {
-            self.turns.0.ended.notify_waiters();
-            return None;
-        };
-        let turn = self.turns.begun(false);
-        Some(NextWork { turn, work })
+        self.turns.take()?.next(self.is_idle_work)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(next) = self.next() {
-            (self.turns.0.start)(next);
+        if let Some(turns) = self.turns.take()
+            && let Some(next) = turns.next(self.is_idle_work)
+        {
+            (turns.0.start)(next);
         }
     }
 }
