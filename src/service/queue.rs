@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-use rotation::{Order, Rotation, SequenceNumber};
+use rotation::{Rotation, SequenceNumber};
 
 use super::client::{Client, Demand, Urgency};
 
@@ -44,10 +44,9 @@ pub(super) struct Queue<K, J> {
     pub capacity: usize,
     /// How many more jobs may wait for now: they wait until idle work gives back its place.
     pub extra: usize,
-    threads: usize,
     jobs: HashMap<SequenceNumber, QueuedJob<K, J>>,
     by_key: HashMap<K, SequenceNumber>,
-    /// By urgency.
+    /// By urgency, the most urgent first.
     rotations: [Rotation; 3],
     /// The number of the next job or claim.
     pub next: SequenceNumber,
@@ -68,14 +67,14 @@ struct Claim {
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
-        let rotations = std::array::from_fn(|_| Rotation::new(threads));
+        // The prefetches of a client run in order, however many wait.
+        let few = [threads, usize::MAX, threads];
         Self {
             capacity,
             extra: 0,
-            threads,
             jobs: HashMap::new(),
             by_key: HashMap::new(),
-            rotations,
+            rotations: few.map(|few| Rotation::new(few, threads)),
             next: 0,
         }
     }
@@ -126,15 +125,8 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
 
     /// Removes and returns the job to run next.
     pub fn take(&mut self, now: Instant) -> Option<J> {
-        let newest = Order::NewestBeyond(self.threads);
-        let classes = [
-            (Urgency::Wanted, newest),
-            (Urgency::Prefetch, Order::Oldest),
-            (Urgency::View, newest),
-        ];
-        let job = classes
-            .into_iter()
-            .find_map(|(urgency, order)| self.rotation(urgency).next(order, now))?;
+        let mut rotations = self.rotations.iter_mut();
+        let job = rotations.find_map(|rotation| rotation.next(now))?;
         self.remove(job)
     }
 

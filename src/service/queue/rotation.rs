@@ -20,14 +20,6 @@ pub type SequenceNumber = u64;
 /// How many new clients go first in a row while served clients wait for another turn.
 const FRESH_IN_A_ROW: u32 = 8;
 
-/// Which of a client's requests goes first.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Order {
-    Oldest,
-    /// The newest, if more than this many are waiting and the oldest is not overdue.
-    NewestBeyond(usize),
-}
-
 #[derive(Debug)]
 pub(super) struct Rotation {
     /// Every client in one of the two queues, and no other client.
@@ -40,6 +32,8 @@ pub(super) struct Rotation {
     overtaken: u32,
     /// The number of claims of all clients.
     claims: usize,
+    /// If a client has more claims than this, its newest goes first.
+    few: usize,
     /// How many served clients are remembered while nothing is waiting.
     remembered: usize,
 }
@@ -55,14 +49,16 @@ struct Claimed {
 }
 
 impl Rotation {
-    /// `remembered`: how many served clients are remembered while nothing is waiting.
-    pub fn new(remembered: usize) -> Self {
+    /// If a client has more than `few` claims, its newest goes first. `remembered` served clients
+    /// are remembered while nothing is waiting.
+    pub fn new(few: usize, remembered: usize) -> Self {
         Self {
             lines: HashMap::new(),
             fresh: VecDeque::new(),
             served: VecDeque::new(),
             overtaken: 0,
             claims: 0,
+            few,
             remembered,
         }
     }
@@ -115,13 +111,13 @@ impl Rotation {
     }
 
     /// The job to run next; the caller removes its claims.
-    pub fn next(&mut self, order: Order, now: Instant) -> Option<SequenceNumber> {
+    pub fn next(&mut self, now: Instant) -> Option<SequenceNumber> {
         if self.claims == 0 {
             return None;
         }
         let client = self.turn()?;
         self.served.push_back(client);
-        self.lines.get(&client)?.first(order, now)
+        self.lines.get(&client)?.first(self.few, now)
     }
 
     pub fn lines(&self) -> impl Iterator<Item = (Client, &ClientLine)> {
@@ -156,10 +152,6 @@ fn drop_idle(queue: &mut VecDeque<Client>, lines: &mut HashMap<Client, ClientLin
     }
 }
 
-fn is_overdue(since: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(since) >= PATIENCE
-}
-
 impl ClientLine {
     pub fn len(&self) -> usize {
         self.0.len()
@@ -172,13 +164,16 @@ impl ClientLine {
             .map(|(number, claimed)| (*number, claimed.job))
     }
 
-    fn first(&self, order: Order, now: Instant) -> Option<SequenceNumber> {
+    /// The newest job, if there are more than `few` and the oldest is not overdue; else the oldest.
+    fn first(&self, few: usize, now: Instant) -> Option<SequenceNumber> {
         let (_, oldest) = self.0.first_key_value()?;
-        match order {
-            Order::NewestBeyond(few) if self.0.len() > few && !is_overdue(oldest.since, now) => {
-                self.0.last_key_value().map(|(_, newest)| newest.job)
-            }
-            _ => Some(oldest.job),
-        }
+        let (_, newest) = self.0.last_key_value()?;
+        let is_overdue = now.saturating_duration_since(oldest.since) >= PATIENCE;
+        let is_newest_first = self.0.len() > few && !is_overdue;
+        Some(if is_newest_first {
+            newest.job
+        } else {
+            oldest.job
+        })
     }
 }
