@@ -34,7 +34,7 @@ pub use client::{Client, Demand, Urgency};
 pub use error::{ErrorKind, TileError};
 pub use fetch::WarmOutcome;
 pub use health::{Health, ServicePart};
-pub use live::Changes;
+pub(crate) use live::LiveState;
 pub use pool::RenderPool;
 pub use queue::Busy;
 pub use reconciler::Reloaded;

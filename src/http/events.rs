@@ -22,7 +22,7 @@ use super::listeners::{ListenerSeat, MAX_LISTENERS};
 use super::problem::{self, Answer};
 use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
-use crate::service::{Changes, TileService};
+use crate::service::{LiveState, TileService};
 
 /// How often a listener is sent something.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -61,7 +61,7 @@ impl CatalogDifference {
 
 struct EventListener {
     service: Arc<TileService>,
-    changes: Changes,
+    changes: watch::Receiver<LiveState>,
     draining: watch::Receiver<bool>,
     seen: Arc<Catalog>,
     grants: Grants,

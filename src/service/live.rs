@@ -15,12 +15,9 @@ use crate::config::Settings;
 #[derive(Debug)]
 pub(super) struct LiveCatalog(watch::Sender<LiveState>);
 
-/// Notifies that the catalogue was replaced.
+/// The catalogue, and the settings that it was opened with.
 #[derive(Debug)]
-pub struct Changes(watch::Receiver<LiveState>);
-
-#[derive(Debug)]
-struct LiveState {
+pub(crate) struct LiveState {
     catalog: Arc<Catalog>,
     settings: Arc<Settings>,
 }
@@ -93,17 +90,9 @@ impl LiveCatalog {
     }
 
     /// Notifies at once of the current catalogue, then of each change.
-    pub fn changes(&self) -> Changes {
+    pub fn changes(&self) -> watch::Receiver<LiveState> {
         let mut changes = self.0.subscribe();
         changes.mark_changed();
-        Changes(changes)
-    }
-}
-
-impl Changes {
-    /// Waits until the catalogue has been replaced since the last call; an error if there is no
-    /// service any more.
-    pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
-        self.0.changed().await
+        changes
     }
 }

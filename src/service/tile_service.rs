@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use voltile_base::flow::activity::Latest;
 use voltile_base::flow::cache::{Cache, Waiter};
@@ -23,7 +24,7 @@ use voltile_render::survey::Survey;
 use super::boxes::BoxMemory;
 use super::error::TileError;
 use super::health::{Health, ServicePart};
-use super::live::{Changes, LiveCatalog};
+use super::live::{LiveCatalog, LiveState};
 use super::maker::TileMaker;
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
@@ -95,23 +96,18 @@ impl TileService {
     }
 
     /// Sets the tiers, which keep tiles besides the cache.
-    pub fn with_tiers(self, tiers: Tiers) -> Self {
-        let tier_writer = Arc::new(TierWriter::new(tiers, self.cache.clone()));
-        Self {
-            tier_writer,
-            ..self
-        }
+    pub fn with_tiers(mut self, tiers: Tiers) -> Self {
+        self.tier_writer = Arc::new(TierWriter::new(tiers, self.cache.clone()));
+        self
     }
 
     /// Sets the memory for boxes of voxels.
-    pub fn with_boxes(self, bytes: usize) -> Self {
+    pub fn with_boxes(mut self, bytes: usize) -> Self {
         self.metrics
             .box_limit
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        Self {
-            boxes: BoxMemory::new(bytes, self.metrics.box_bytes.clone()),
-            ..self
-        }
+        self.boxes = BoxMemory::new(bytes, self.metrics.box_bytes.clone());
+        self
     }
 
     /// The memory for boxes of voxels.
@@ -122,21 +118,18 @@ impl TileService {
     /// Makes the service reopen datasets whose files have changed, with these settings and after a
     /// trial. Without this, their tiles remain errors.
     pub fn with_reopening(
-        self,
+        mut self,
         settings: Settings,
         run_trials: Box<RunTrials>,
     ) -> std::io::Result<Self> {
         self.live.set_settings(settings);
-        let reconciler = Reconciler::start(
+        self.reconciler = Some(Reconciler::start(
             Arc::clone(&self.live),
             Arc::clone(&self.health),
             run_trials,
             self.stalls().clone(),
-        )?;
-        Ok(Self {
-            reconciler: Some(reconciler),
-            ..self
-        })
+        )?);
+        Ok(self)
     }
 
     /// Serves these settings from now on. If anything new cannot be opened, nothing changes, and
@@ -176,7 +169,7 @@ impl TileService {
     }
 
     /// Notifies at once of the current catalogue, then of each change.
-    pub fn changes(&self) -> Changes {
+    pub(crate) fn changes(&self) -> watch::Receiver<LiveState> {
         self.live.changes()
     }
 
