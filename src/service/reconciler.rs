@@ -12,7 +12,7 @@ mod schedule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use voltile_base::flow::stalls::Stalls;
@@ -193,23 +193,14 @@ impl Reconciler {
         drop(report);
         // Fails only if the thread has ended, which the next request for a dataset reports.
         let _ = self.sender.send(Message::Reloaded(wanted.clone()));
-        let until = Instant::now() + PATIENCE;
         let mut report = self.opener.report.lock();
-        while wanted.iter().any(|token| report.pending.contains(token)) {
-            if self
-                .opener
-                .settled
-                .wait_until(&mut report, until)
-                .timed_out()
-            {
-                break;
-            }
-        }
-        ReloadReport {
-            pending: report.pending.clone(),
-            opened: std::mem::take(&mut report.opened),
-            unopened: std::mem::take(&mut report.unopened),
-        }
+        let is_pending =
+            |report: &mut ReloadReport| wanted.iter().any(|token| report.pending.contains(token));
+        let settled = &self.opener.settled;
+        settled.wait_while_for(&mut report, is_pending, PATIENCE);
+        let reported = std::mem::take(&mut *report);
+        report.pending.clone_from(&reported.pending);
+        reported
     }
 }
 
