@@ -42,7 +42,7 @@ struct Scroll {
     /// The slice requested last.
     slice: u64,
     /// Whether the slice has a lower number than the slice requested before it.
-    backwards: bool,
+    is_backwards: bool,
 }
 
 impl Neighbours {
@@ -65,7 +65,7 @@ impl Neighbours {
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
     pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock();
-        let ahead = if state.goes_backwards(asked) { -1 } else { 1 };
+        let ahead = if state.follow(asked) { -1 } else { 1 };
         state.tiles.retain(|tile| tile != asked);
         let distances = (1..=i64::from(self.reach)).chain([-1]);
         distances
@@ -96,29 +96,26 @@ impl Neighbours {
 impl Scrolls {
     /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll
     /// goes backwards.
-    fn goes_backwards(&mut self, asked: &TileRequest) -> bool {
+    fn follow(&mut self, asked: &TileRequest) -> bool {
         let slice = asked.address.slice;
         let mut position = asked.clone();
         position.address.slice = 0;
         let scrolls = self.by_position.get_or_insert_mut(position, Vec::new);
         let nearest = (0..scrolls.len()).min_by_key(|at| scrolls[*at].slice.abs_diff(slice));
         let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= STRIDE);
-        let mut scroll = match continued {
-            Some(at) => scrolls.remove(at),
-            None => Scroll {
+        let is_backwards = continued.is_some_and(|at| {
+            let before = scrolls.remove(at);
+            slice < before.slice || (slice == before.slice && before.is_backwards)
+        });
+        scrolls.insert(
+            0,
+            Scroll {
                 slice,
-                backwards: false,
+                is_backwards,
             },
-        };
-        if slice != scroll.slice {
-            scroll = Scroll {
-                slice,
-                backwards: slice < scroll.slice,
-            };
-        }
-        scrolls.insert(0, scroll);
+        );
         scrolls.truncate(MAX_SCROLLS);
-        scroll.backwards
+        is_backwards
     }
 }
 
