@@ -33,7 +33,7 @@ async fn fetched(service: &TileService, request: &TileRequest) -> usize {
         })
         .await
         .unwrap();
-    let tile = service.fetch(&plan, demand, &Arc::default()).await;
+    let tile = service.fetch(&plan, demand, &Arc::default(), None).await;
     tile.unwrap().bytes.len()
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
             output::complain(log, &outside(&catalog, &request));
         }
         service
-            .fetch(&plan, demand, &std::sync::Arc::default())
+            .fetch(&plan, demand, &std::sync::Arc::default(), None)
             .await
     })?;
     let file = &arguments.output;

@@ -85,7 +85,7 @@ async fn respond(
         return Ok(response);
     }
     let trace = &context.record.trace;
-    let tile = service.fetch(plan, demand, trace).await?;
+    let tile = service.fetch(plan, demand, trace, None).await?;
     if let Some(wanted) = looked_at {
         service.look_ahead(wanted, plan, &tile);
     }

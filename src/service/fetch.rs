@@ -36,37 +36,8 @@ impl TileService {
     /// trace.
     ///
     /// If this future is dropped, a render that no other request waits for is dropped too: before
-    /// it begins, or before its next chunk.
+    /// it begins, or before its next chunk. `held` is memory that the render then holds on to.
     pub async fn fetch(
-        &self,
-        plan: &Arc<RequestPlan>,
-        demand: Demand,
-        trace: &Arc<Trace>,
-    ) -> Result<Tile, TileError> {
-        self.fetch_within(plan, demand, trace, None).await
-    }
-
-    /// Fetches a box of voxels once there is memory for it, which is held until the second result
-    /// is dropped.
-    pub async fn fetch_box(
-        &self,
-        plan: &Arc<RequestPlan>,
-        demand: Demand,
-        trace: &Arc<Trace>,
-    ) -> Result<(Bytes, Arc<HeldMemory>), TileError> {
-        let began = Instant::now();
-        let held = self.boxes.hold(demand.client, plan.bytes()).await?;
-        let held = Arc::new(held);
-        trace.add(Stage::Queue, began.elapsed());
-        let whole = self
-            .fetch_within(plan, demand, trace, Some(Arc::clone(&held)))
-            .await?
-            .bytes;
-        held.shrink_to(whole.len());
-        Ok((whole, held))
-    }
-
-    async fn fetch_within(
         &self,
         plan: &Arc<RequestPlan>,
         demand: Demand,
@@ -97,6 +68,26 @@ impl TileService {
             }
         }
         tile
+    }
+
+    /// Fetches a box of voxels once there is memory for it, which is held until the second result
+    /// is dropped.
+    pub async fn fetch_box(
+        &self,
+        plan: &Arc<RequestPlan>,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<(Bytes, Arc<HeldMemory>), TileError> {
+        let began = Instant::now();
+        let held = self.boxes.hold(demand.client, plan.bytes()).await?;
+        let held = Arc::new(held);
+        trace.add(Stage::Queue, began.elapsed());
+        let whole = self
+            .fetch(plan, demand, trace, Some(Arc::clone(&held)))
+            .await?
+            .bytes;
+        held.shrink_to(whole.len());
+        Ok((whole, held))
     }
 
     /// Waiting is on the heap, so that the future of a hit is small.
