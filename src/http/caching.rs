@@ -17,54 +17,55 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
     }
 }
 
-/// Records the dataset of a request, and confirms the client's copy with 304 if it is current. A
-/// copy of incomplete data is never confirmed. `lifetime` is the `Cache-Control` of complete data.
-pub(super) fn confirmed(
-    context: &Context<'_>,
-    plan: &RequestPlan,
-    etag: &str,
-    lifetime: &HeaderValue,
-) -> Option<HttpResponse> {
-    context.record.set_dataset(&plan.origin.dataset);
-    if !is_known(context.request, etag) {
-        return None;
+/// Whether a client's copy of the answer to a planned request is current, and how long the client
+/// may keep another one.
+pub(super) struct Freshness<'r> {
+    context: &'r Context<'r>,
+    plan: &'r RequestPlan,
+    pub etag: String,
+    lifetime: HeaderValue,
+}
+
+impl<'r> Freshness<'r> {
+    /// Records the dataset of the request. `lifetime` is the `Cache-Control` of complete data.
+    pub fn new(context: &'r Context<'_>, plan: &'r RequestPlan, lifetime: HeaderValue) -> Self {
+        context.record.set_dataset(&plan.origin.dataset);
+        Self {
+            context,
+            plan,
+            etag: plan.key.etag(),
+            lifetime,
+        }
     }
-    let policy = plan.cache_policy();
-    (policy != CachePolicy::No).then(|| not_modified(context, etag, policy, lifetime))
-}
 
-/// The response with 304, which is counted.
-pub(super) fn not_modified(
-    context: &Context<'_>,
-    etag: &str,
-    policy: CachePolicy,
-    lifetime: &HeaderValue,
-) -> HttpResponse {
-    context.site.service.metrics().not_modified.inc();
-    described(
-        HttpResponse::NotModified(),
-        etag.to_owned(),
-        policy,
-        lifetime,
-    )
-    .finish()
-}
+    /// The response with 304, if the client's copy is current.
+    pub fn confirmed(&self) -> Option<HttpResponse> {
+        is_known(self.context.request, &self.etag)
+            .then(|| self.not_modified())
+            .flatten()
+    }
 
-/// A response with an ETag and a `Cache-Control`.
-pub(super) fn described(
-    mut response: HttpResponseBuilder,
-    etag: String,
-    policy: CachePolicy,
-    lifetime: &HeaderValue,
-) -> HttpResponseBuilder {
-    let cache_control = match policy {
-        CachePolicy::AsConfigured => lifetime.clone(),
-        CachePolicy::Revalidated => REVALIDATED,
-        CachePolicy::No => NO_STORE,
-    };
-    response.insert_header((header::ETAG, etag));
-    response.insert_header((header::CACHE_CONTROL, cache_control));
-    response
+    /// The response with 304, which is counted; `None` for incomplete data, which is never
+    /// confirmed.
+    pub fn not_modified(&self) -> Option<HttpResponse> {
+        if self.plan.cache_policy() == CachePolicy::No {
+            return None;
+        }
+        self.context.site.service.metrics().not_modified.inc();
+        Some(self.described(HttpResponse::NotModified()).finish())
+    }
+
+    /// A response with an ETag and a `Cache-Control`.
+    pub fn described(&self, mut response: HttpResponseBuilder) -> HttpResponseBuilder {
+        let cache_control = match self.plan.cache_policy() {
+            CachePolicy::AsConfigured => self.lifetime.clone(),
+            CachePolicy::Revalidated => REVALIDATED,
+            CachePolicy::No => NO_STORE,
+        };
+        response.insert_header((header::ETAG, self.etag.as_str()));
+        response.insert_header((header::CACHE_CONTROL, cache_control));
+        response
+    }
 }
 
 /// For a year, as long as makes sense.

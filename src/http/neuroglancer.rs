@@ -12,7 +12,7 @@ use voltile_base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume
 use voltile_render::plan::Coding;
 
 use super::body::Pieces;
-use super::caching::{REVALIDATED, confirmed, described, lifetime};
+use super::caching::{Freshness, REVALIDATED, lifetime};
 use super::context::Context;
 use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
@@ -102,10 +102,8 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
             catalog.plan_precomputed(wanted, accepted)
         })
         .await?;
-    let etag = plan.key.etag();
-    let lifetime = lifetime(token, &site.cache_control);
-    let confirmed = confirmed(context, &plan, &etag, &lifetime);
-    let mut response = if let Some(response) = confirmed {
+    let freshness = Freshness::new(context, &plan, lifetime(token, &site.cache_control));
+    let mut response = if let Some(response) = freshness.confirmed() {
         response
     } else {
         let trace = &context.record.trace;
@@ -113,8 +111,7 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
         match service.fetch_box(&plan, demand, trace).await {
             Err(error) => problem::response(&error),
             Ok((chunk, held)) => {
-                let policy = plan.cache_policy();
-                let mut response = described(HttpResponse::Ok(), etag, policy, &lifetime);
+                let mut response = freshness.described(HttpResponse::Ok());
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, coding));

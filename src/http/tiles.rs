@@ -8,7 +8,7 @@ use actix_web::http::header::HeaderValue;
 use voltile_base::request::{TilePath, TileRequest, VersionedToken, ViewRequest, adjustments};
 
 use super::body::Pieces;
-use super::caching::{confirmed, described, lifetime};
+use super::caching::{Freshness, lifetime};
 use super::context::Context;
 use super::problem::Answer;
 use crate::catalog::RequestPlan;
@@ -79,9 +79,9 @@ async fn respond(
     looked_at: Option<&TileRequest>,
 ) -> Answer {
     let service = &context.site.service;
-    let etag = plan.key.etag();
     let lifetime = lifetime(token, &context.site.cache_control);
-    if let Some(response) = confirmed(context, plan, &etag, &lifetime) {
+    let freshness = Freshness::new(context, plan, lifetime);
+    if let Some(response) = freshness.confirmed() {
         return Ok(response);
     }
     let trace = &context.record.trace;
@@ -89,9 +89,9 @@ async fn respond(
     if let Some(wanted) = looked_at {
         service.look_ahead(wanted, plan, &tile);
     }
-    let policy = plan.cache_policy();
     // A body of known length gets a Content-Length, even if HEAD omits the body.
-    Ok(described(HttpResponse::Ok(), etag, policy, &lifetime)
+    Ok(freshness
+        .described(HttpResponse::Ok())
         .content_type(HeaderValue::from_static(content_type))
         .body(Pieces::from_whole(tile.bytes)))
 }

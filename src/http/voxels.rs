@@ -11,7 +11,7 @@ use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
-use super::caching::{confirmed, described, lifetime};
+use super::caching::{Freshness, lifetime};
 use super::context::Context;
 use super::problem::Answer;
 
@@ -33,15 +33,14 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
             catalog.plan_box(&wanted, file.format)
         })
         .await?;
-    let etag = plan.key.etag();
     let lifetime = lifetime(&wanted.token, &context.site.cache_control);
-    if let Some(response) = confirmed(context, &plan, &etag, &lifetime) {
+    let freshness = Freshness::new(context, &plan, lifetime);
+    if let Some(response) = freshness.confirmed() {
         return Ok(response);
     }
     let trace = &context.record.trace;
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
-    let policy = plan.cache_policy();
-    let mut response = described(HttpResponse::Ok(), etag, policy, &lifetime);
+    let mut response = freshness.described(HttpResponse::Ok());
     response.content_type(file.content_type);
     if let Some((cutout, _)) = plan.cutout().filter(|_| file.is_bare) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();

@@ -19,12 +19,12 @@ use voltile_base::request::{
     VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
-use super::caching::{REVALIDATED, confirmed, described, is_any, lifetime, not_modified};
+use super::caching::{Freshness, REVALIDATED, is_any, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::problem::Answer;
 use super::range;
-use crate::catalog::{CachePolicy, NotFound, RequestPlan};
+use crate::catalog::{NotFound, RequestPlan};
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
@@ -95,29 +95,34 @@ async fn metadata(
 
 async fn chunk(context: &Context<'_>, dataset: &VersionedToken, plan: &Arc<RequestPlan>) -> Answer {
     let request = context.request;
-    context.record.set_dataset(&plan.origin.dataset);
-    let etag = plan.key.etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a
     // cached copy must be revalidated, as the metadata must, unless its address has a version.
-    let lifetime = lifetime(dataset, &REVALIDATED);
+    let freshness = Freshness::new(context, plan, lifetime(dataset, &REVALIDATED));
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request)
-        && let Some(response) = confirmed(context, plan, &etag, &lifetime)
+        && let Some(response) = freshness.confirmed()
     {
         return Ok(response);
     }
     let service = &context.site.service;
     let trace = &context.record.trace;
     let (chunk, held) = service.fetch_box(plan, context.demand(), trace).await?;
-    let policy = plan.cache_policy();
     if chunk.is_empty() {
         let problem = "the chunk was never written: all of its voxels have the fill value";
         return Err(NotFound::Other(problem.to_owned()).into());
     }
-    if is_any(request) && policy != CachePolicy::No {
-        return Ok(not_modified(context, &etag, policy, &lifetime));
+    if is_any(request)
+        && let Some(response) = freshness.not_modified()
+    {
+        return Ok(response);
     }
-    let mut response = described(HttpResponse::Ok(), etag.clone(), policy, &lifetime);
+    let mut response = freshness.described(HttpResponse::Ok());
     response.content_type("application/octet-stream");
-    Ok(range::respond(request, response, &etag, chunk, Some(held)))
+    Ok(range::respond(
+        request,
+        response,
+        &freshness.etag,
+        chunk,
+        Some(held),
+    ))
 }
