@@ -5,7 +5,6 @@
 //! a reason. Nothing here blocks: slow work is awaited from the service.
 
 mod body;
-mod boxes;
 mod caching;
 mod client;
 mod codings;

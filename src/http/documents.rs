@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use voltile_base::flow::cache::{Flight, Lookup};
 use voltile_base::tile::TileKey;
@@ -22,7 +23,7 @@ use voltile_base::tile::TileKey;
 use super::caching::REVALIDATED;
 use super::context::Context;
 pub(super) use super::document::{BASE, Document};
-use super::problem::Answer;
+use super::problem::{self, Answer};
 use crate::catalog::Dataset;
 use crate::service::{TileError, TileService};
 
@@ -134,5 +135,26 @@ pub(super) async fn answer(
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> Answer {
     let document = find(context, name, measured, None, build).await?;
+    Ok(document.response(context.request, REVALIDATED, None))
+}
+
+/// The response with a document that may be too long to be kept: then each request has a copy of
+/// its own, so memory for boxes is held for it until it is sent.
+pub(super) fn answer_long(
+    context: &Context<'_>,
+    mut document: Document,
+    too_large: fn() -> TileError,
+) -> Answer {
+    let length = document.length();
+    let boxes = context.site.service.boxes();
+    let holding = boxes.hold(context.demand().client, length as u64);
+    let Some(held) = holding.now_or_never() else {
+        return Ok(problem::busy(
+            "the memory for boxes (render.boxes) is in use; ask again in a moment",
+        ));
+    };
+    let held = held.map_err(|_| too_large())?;
+    held.shrink_to(length);
+    document.held = Some(Arc::new(held));
     Ok(document.response(context.request, REVALIDATED, None))
 }

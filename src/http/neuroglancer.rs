@@ -17,7 +17,7 @@ use super::context::Context;
 use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
 use super::problem::{self, Answer};
-use super::{boxes, codings, cors, labels};
+use super::{codings, cors, labels};
 use crate::catalog::NotFound;
 pub(super) use info::VolumeInfo;
 
@@ -85,7 +85,7 @@ async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer
     })
     .await?;
     if found.length() > MAX_LENGTH {
-        return boxes::respond(context, found, labels::too_large);
+        return documents::answer_long(context, found, labels::too_large);
     }
     Ok(found.response(context.request, REVALIDATED, None))
 }

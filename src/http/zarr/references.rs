@@ -16,7 +16,6 @@ use voltile_hdf5::volume::{NoReferences, StoredArray};
 
 use super::{fill, v2};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
-use crate::http::boxes;
 use crate::http::context::Context;
 use crate::http::document::written;
 use crate::http::documents::{self, Document};
@@ -59,7 +58,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> Answer
         let bytes = bytes.map_err(unwritten)?;
         Ok(Document::new("application/json", vec![bytes]))
     });
-    boxes::respond(context, document.await?, too_large)
+    documents::answer_long(context, document.await?, too_large)
 }
 
 /// The error of a request whose references could not be written.
