@@ -32,7 +32,7 @@ use std::borrow::Cow;
 
 pub(super) use self::decoder::FilterError;
 pub(in crate::volume::hdf5::filters) use self::decoder::{
-    Bytes, Decoder, FilterErrorKind, ensure_fits, max_compressed,
+    Bytes, Decoder, ensure_fits, max_compressed,
 };
 use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
@@ -40,12 +40,9 @@ use crate::volume::ReadError;
 /// Why the bytes of a chunk could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("the {filter} data of a chunk cannot be decoded: {problem}; the file may be damaged")]
-    Filter {
-        filter: &'static str,
-        /// The fault; "it" refers to the data.
-        problem: FilterError,
-    },
+    /// The name of a filter, and the fault in its data; "it" in the fault refers to the data.
+    #[error("the {0} data of a chunk cannot be decoded: {1}; the file may be damaged")]
+    Filter(&'static str, FilterError),
     /// The decoded size is not the size of a chunk.
     #[error("a chunk decodes to {found} bytes; {expected} are expected")]
     Length { found: usize, expected: usize },
@@ -54,28 +51,22 @@ pub(super) enum DecodeError {
 impl DecodeError {
     /// Whether a filter is missing, which reading the bytes again does not mend.
     pub(super) fn is_unsupported(&self) -> bool {
-        match self {
-            DecodeError::Filter { problem, .. } => problem.kind == FilterErrorKind::Unsupported,
-            DecodeError::Length { .. } => false,
-        }
+        matches!(self, DecodeError::Filter(_, FilterError::Unsupported(_)))
     }
 
     /// The error of reading a chunk. `place` is the file and the dataset.
     pub(super) fn at(self, place: String, chunk: &str) -> ReadError {
         let text = format!("chunk {chunk}: {self}");
-        let DecodeError::Filter { problem, .. } = self else {
-            return ReadError::damaged(place, text);
-        };
-        match problem.kind {
-            FilterErrorKind::Corrupt => ReadError::Corrupt {
+        match self {
+            DecodeError::Filter(_, FilterError::Corrupt(_)) => ReadError::Corrupt {
                 place,
                 problem: text,
             },
-            FilterErrorKind::Unsupported => ReadError::MissingFilter {
+            DecodeError::Filter(_, FilterError::Unsupported(filter)) => ReadError::MissingFilter {
                 place,
-                filter: problem.to_string(),
+                filter: filter.into_owned(),
             },
-            FilterErrorKind::Malformed => ReadError::damaged(place, text),
+            _ => ReadError::damaged(place, text),
         }
     }
 }
@@ -192,7 +183,7 @@ struct Undecodable(String);
 
 impl Decoder for Undecodable {
     fn decode(&self, _bytes: &[u8], _limit: usize) -> Result<Vec<u8>, FilterError> {
-        Err(FilterError::unsupported(self.0.clone()))
+        Err(FilterError::Unsupported(self.0.clone().into()))
     }
 }
 
@@ -286,10 +277,7 @@ impl FilterStage {
         needed: usize,
     ) -> Result<Bytes<'a>, DecodeError> {
         let decoded = self.decoder.decode_first(bytes, limit, needed);
-        decoded.map_err(|problem| DecodeError::Filter {
-            filter: self.name,
-            problem,
-        })
+        decoded.map_err(|problem| DecodeError::Filter(self.name, problem))
     }
 }
 

@@ -150,7 +150,9 @@ impl BloscChunk<'_> {
             Some(dictionary) if self.codec == codec::ZSTD => {
                 zstd::block_with(dictionary, stored, target)
             }
-            Some(_) => Err(FilterError::unsupported("blosc2 with a dictionary for lz4")),
+            Some(_) => Err(FilterError::Unsupported(
+                "blosc2 with a dictionary for lz4".into(),
+            )),
         }
     }
 

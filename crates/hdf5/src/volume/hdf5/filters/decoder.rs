@@ -5,44 +5,20 @@ use std::fmt;
 
 /// Why a filter could not decode its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub(in super::super) struct FilterError {
-    problem: Cow<'static, str>,
-    pub(super) kind: FilterErrorKind,
-}
-
-/// The kinds of [`FilterError`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FilterErrorKind {
+#[error("{0}")]
+pub(in super::super) enum FilterError {
     /// The bytes are not what the filter writes.
-    Malformed,
+    Malformed(Cow<'static, str>),
     /// The stream is well-formed but its checksum or length is wrong, so that a prefix would decode
     /// to wrong voxels without an error.
-    Corrupt,
-    /// The filter, or a codec that the stored bytes name, is not decoded here; `problem` is its
-    /// name.
-    Unsupported,
-}
-
-impl FilterError {
-    fn new(kind: FilterErrorKind, problem: impl Into<Cow<'static, str>>) -> Self {
-        let problem = problem.into();
-        FilterError { problem, kind }
-    }
-
-    pub(super) fn corrupt(problem: &'static str) -> Self {
-        Self::new(FilterErrorKind::Corrupt, problem)
-    }
-
-    /// The error of a filter that is not decoded here.
-    pub(super) fn unsupported(name: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(FilterErrorKind::Unsupported, name)
-    }
+    Corrupt(&'static str),
+    /// The filter, or a codec that the stored bytes name, is not decoded here; this is its name.
+    Unsupported(Cow<'static, str>),
 }
 
 impl<T: Into<Cow<'static, str>>> From<T> for FilterError {
     fn from(problem: T) -> Self {
-        Self::new(FilterErrorKind::Malformed, problem)
+        FilterError::Malformed(problem.into())
     }
 }
 

@@ -73,11 +73,11 @@ pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterEr
     let inflated = Decompressor::new().zlib_decompress(bytes, target);
     inflated.map_err(|error| match error {
         DecompressionError::BadData if ends_well(bytes, target) => {
-            FilterError::corrupt("the checksum of its zlib stream differs from that of its data")
+            FilterError::Corrupt("the checksum of its zlib stream differs from that of its data")
         }
         DecompressionError::BadData => INVALID.into(),
         DecompressionError::InsufficientSpace => {
-            FilterError::corrupt("its zlib stream is longer than a chunk")
+            FilterError::Corrupt("its zlib stream is longer than a chunk")
         }
     })
 }

@@ -20,7 +20,7 @@ pub(super) fn decode(codec: u8, bytes: &[u8], target: &mut [u8]) -> Result<(), F
         ZLIB | SNAPPY => return Err("a stream is too short".into()),
         _ => {
             let name = format!("blosc with codec {codec}");
-            return Err(FilterError::unsupported(name));
+            return Err(FilterError::Unsupported(name.into()));
         }
     }
     Ok(())

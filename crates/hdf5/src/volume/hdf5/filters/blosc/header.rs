@@ -153,7 +153,7 @@ fn ensure_known(version: u8) -> Result<(), FilterError> {
         2..=LATEST => Ok(()),
         _ => {
             let name = format!("blosc2 with version {version} of its format");
-            Err(FilterError::unsupported(name))
+            Err(FilterError::Unsupported(name.into()))
         }
     }
 }
@@ -161,7 +161,8 @@ fn ensure_known(version: u8) -> Result<(), FilterError> {
 /// The filters encoded in the flags of blosc1.
 fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, FilterError> {
     if flags & DELTA != 0 {
-        return Err(FilterError::unsupported("blosc with its delta filter"));
+        let name = "blosc with its delta filter";
+        return Err(FilterError::Unsupported(name.into()));
     }
     Ok(if flags & SHUFFLED != 0 {
         vec![BloscFilter::Shuffle(element)]
@@ -187,9 +188,8 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Fil
             35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => {
-                return Err(FilterError::unsupported(format!(
-                    "blosc with its own filter {number}"
-                )));
+                let name = format!("blosc with its own filter {number}");
+                return Err(FilterError::Unsupported(name.into()));
             }
         }
     }
@@ -205,9 +205,8 @@ fn single_value<'a>(
     const LAZY_OR_INSTRUMENTED: u8 = 0x08 | 0x80;
     let [.., more_flags, flags] = *extension;
     if flags & LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
-        return Err(FilterError::unsupported(
-            "blosc2 with lazy or instrumented chunks",
-        ));
+        let name = "blosc2 with lazy or instrumented chunks";
+        return Err(FilterError::Unsupported(name.into()));
     }
     match flags >> 4 & 7 {
         0 => Ok(None),
