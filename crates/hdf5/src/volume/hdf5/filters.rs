@@ -92,10 +92,8 @@ const FILTERS: &[SupportedFilter] = &[
     filter::<2>("shuffle", |values| boxed(shuffle::Shuffle::new(values))),
     filter::<3>("fletcher32", |_| boxed(fletcher32::Fletcher32)),
     filter::<4>("szip", |values| boxed(szip::Szip::new(values)?)),
-    filter::<5>("nbit", |values| boxed(nbit::NBit::new(values)?)),
-    filter::<6>("scaleoffset", |values| {
-        boxed(scaleoffset::ScaleOffset::new(values)?)
-    }),
+    filter::<5>("nbit", nbit::parse),
+    filter::<6>("scaleoffset", scaleoffset::parse),
     filter::<307>("bzip2", |_| boxed(PlainCompressor(bzip2::decode))),
     filter::<32000>("lzf", |_| boxed(PlainCompressor(lzf::decode))),
     filter::<32001>("blosc", |_| boxed(PlainCompressor(blosc::decode))),
@@ -104,8 +102,8 @@ const FILTERS: &[SupportedFilter] = &[
         boxed(bitshuffle::Bitshuffle::new(values)?)
     }),
     filter::<32015>("zstd", |_| boxed(PlainCompressor(zstd::decode))),
-    filter::<32022>("bitgroom", |_| boxed(Rounded)),
-    filter::<32023>("granular_bitround", |_| boxed(Rounded)),
+    filter::<32022>("bitgroom", |_| boxed(Unchanged)),
+    filter::<32023>("granular_bitround", |_| boxed(Unchanged)),
     filter::<BLOSC2>("blosc2", |_| boxed(blosc::Frame)),
 ];
 
@@ -187,11 +185,12 @@ impl Decoder for Undecodable {
     }
 }
 
-/// The decoder of filters that round values when they are written, which nothing undoes.
+/// The decoder of filters that have only rounded the values, or have stored them as they were:
+/// there is nothing to decode.
 #[derive(Debug)]
-struct Rounded;
+struct Unchanged;
 
-impl Decoder for Rounded {
+impl Decoder for Unchanged {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         self.decode_first(Cow::Borrowed(bytes), limit, limit)
             .map(Cow::into_owned)

@@ -1,68 +1,60 @@
 //! nbit (filter 5) of atomic numbers: only their significant bits, packed.
 //!
-//! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not
-//! voxels, and are not decoded.
+//! Decoding puts the bits where the type has them, padded with zeros. The packed numbers of
+//! compounds and arrays, which are no voxels, are not decoded.
 
 use super::bits::{IntegerLayout, PackedNumbers};
-use super::{Decoder, FilterError};
+use super::{Decoder, FilterError, Unchanged, boxed};
 
-/// The filter's parameters in the dataset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NBit {
-    /// All bits are significant, and the filter does nothing.
-    Idle,
-    /// Each number has `precision` significant bits; the lowest of them is bit `offset` of the element.
-    Packed {
-        elements: IntegerLayout,
-        precision: u32,
-        offset: u32,
-    },
+/// The significant bits of each number.
+#[derive(Debug)]
+struct NBit {
+    elements: IntegerLayout,
+    /// The number of significant bits.
+    precision: u32,
+    /// The position of the lowest of them in the element.
+    offset: u32,
 }
 
-impl NBit {
-    /// Parses the filter's parameters; `None` if they are not of atomic numbers, or invalid.
-    pub fn new(values: &[u32]) -> Option<Self> {
-        const ATOMIC: u32 = 1;
-        let &[_length, idle, count, class, width, ref rest @ ..] = values else {
-            return None;
-        };
-        if idle != 0 {
-            return Some(NBit::Idle);
-        }
-        if class != ATOMIC {
-            return None;
-        }
-        let &[order, precision, offset] = rest else {
-            return None;
-        };
-        let elements = IntegerLayout::new(count, width, order)?;
-        let fits =
-            precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
-        fits.then_some(NBit::Packed {
-            elements,
+/// Parses the filter's parameters; `None` if they are invalid, or packed numbers are not atomic.
+pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
+    const ATOMIC: u32 = 1;
+    match *values {
+        // All bits are significant: nothing is packed.
+        [_length, idle, _count, _class, _width, ..] if idle != 0 => boxed(Unchanged),
+        [
+            _length,
+            _idle,
+            count,
+            ATOMIC,
+            width,
+            order,
             precision,
             offset,
-        })
+        ] => {
+            let elements = IntegerLayout::new(count, width, order)?;
+            let end = u64::from(precision) + u64::from(offset);
+            if precision == 0 || end > u64::from(8 * width) {
+                return None;
+            }
+            boxed(NBit {
+                elements,
+                precision,
+                offset,
+            })
+        }
+        _ => None,
     }
 }
 
 impl Decoder for NBit {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
-        match *self {
-            NBit::Idle => Ok(bytes.to_vec()),
-            NBit::Packed {
-                elements,
-                precision,
-                offset,
-            } => elements.unpack(
-                PackedNumbers {
-                    bytes,
-                    bits: precision,
-                },
-                limit,
-                |number| number << offset,
-            ),
-        }
+        let packed = PackedNumbers {
+            bytes,
+            bits: self.precision,
+        };
+        self.elements
+            .unpack(packed, limit, |number| number << self.offset)
     }
 
     fn bound(&self, before: usize, _size: usize) -> usize {
@@ -76,12 +68,12 @@ mod tests {
 
     #[test]
     fn packed_numbers_go_where_their_bits_belong() {
-        let twelve = NBit::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
+        let twelve = parse(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
         assert_eq!(
             twelve.decode(&[0x12, 0x3a, 0xbc], 4),
             Ok(vec![0x23, 0x01, 0xbc, 0x0a])
         );
-        let upper = NBit::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
+        let upper = parse(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
         assert_eq!(
             upper.decode(&[0x12, 0x3a, 0xbc], 4),
             Ok(vec![0x12, 0x30, 0xab, 0xc0])
@@ -91,11 +83,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_are_not_packed_stay_as_they_are() {
+        let idle = parse(&[8, 1, 2, 1, 2, 0, 16, 0]).unwrap();
+        assert_eq!(idle.decode(&[1, 2, 3, 4], 4), Ok(vec![1, 2, 3, 4]));
+        assert!(idle.decode(&[1, 2, 3, 4], 3).is_err());
+    }
+
+    #[test]
     fn other_kinds_are_not_decoded() {
-        assert_eq!(NBit::new(&[8, 1, 2, 1, 2, 0, 16, 0]), Some(NBit::Idle));
-        assert_eq!(NBit::new(&[8, 0, 2, 1, 2, 0, 12, 8]), None, "bits outside");
-        assert_eq!(NBit::new(&[5, 0, 2, 4, 2]), None, "no number");
-        assert_eq!(NBit::new(&[8, 0, 2, 1, 3, 0, 12, 0]), None, "three bytes");
-        assert_eq!(NBit::new(&[1]), None);
+        for (values, why) in [
+            (&[8, 0, 2, 1, 2, 0, 12, 8][..], "bits outside"),
+            (&[5, 0, 2, 4, 2], "no number"),
+            (&[8, 0, 2, 1, 3, 0, 12, 0], "three bytes"),
+            (&[1], "too few parameters"),
+        ] {
+            assert!(parse(values).is_none(), "{why}");
+        }
     }
 }

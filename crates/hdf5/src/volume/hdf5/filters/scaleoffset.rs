@@ -8,61 +8,50 @@
 
 use super::bits::{IntegerLayout, PackedNumbers};
 use super::cursor::ByteCursor;
-use super::{Decoder, FilterError};
+use super::{Decoder, FilterError, Unchanged, boxed};
 
 /// The size of the header before the packed numbers.
 const HEADER: usize = 21;
 
 /// The filter's parameters in the dataset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ScaleOffset {
+#[derive(Debug)]
+struct ScaleOffset {
     elements: IntegerLayout,
+    /// The fill value, if the dataset has one.
     fill: Option<u64>,
-    /// Set up to use all bits, so that it does nothing.
-    idle: bool,
 }
 
-impl ScaleOffset {
-    /// Parses the filter's parameters; `None` for floats and invalid values.
-    pub fn new(values: &[u32]) -> Option<Self> {
-        const INTEGER_SCALE: u32 = 2;
-        const INTEGER_CLASS: u32 = 0;
-        let [
-            INTEGER_SCALE,
-            factor,
-            count,
-            INTEGER_CLASS,
-            width,
-            _signed,
-            order,
-            filled,
-            low,
-            high,
-            ..,
-        ] = *values
-        else {
-            return None;
-        };
-        let elements = IntegerLayout::new(count, width, order)?;
-        let fill = (filled == 1).then_some(u64::from(high) << 32 | u64::from(low));
-        Some(Self {
-            elements,
-            fill,
-            idle: factor == 8 * width,
-        })
+/// Parses the filter's parameters; `None` for floats and invalid values.
+pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
+    const INTEGER_SCALE: u32 = 2;
+    const INTEGER_CLASS: u32 = 0;
+    let [
+        INTEGER_SCALE,
+        bits,
+        count,
+        INTEGER_CLASS,
+        width,
+        _signed,
+        order,
+        filled,
+        low,
+        high,
+        ..,
+    ] = *values
+    else {
+        return None;
+    };
+    let elements = IntegerLayout::new(count, width, order)?;
+    if bits == 8 * width {
+        return boxed(Unchanged);
     }
+    let fill = (filled == 1).then_some(u64::from(high) << 32 | u64::from(low));
+    boxed(ScaleOffset { elements, fill })
 }
 
 impl Decoder for ScaleOffset {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
-        let ScaleOffset {
-            elements,
-            fill,
-            idle,
-        } = *self;
-        if idle {
-            return Ok(bytes.to_vec());
-        }
+        let ScaleOffset { elements, fill } = *self;
         let (bits, least) = header(bytes)?;
         let packed = PackedNumbers {
             bytes: bytes.get(HEADER..).unwrap_or_default(),
@@ -123,12 +112,12 @@ mod tests {
         .concat()
     }
 
-    fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> ScaleOffset {
+    fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> Box<dyn Decoder> {
         let mut values = [
             2, 0, count, 0, element, 1, order, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         (values[7], values[8]) = (u32::from(fill.is_some()), fill.unwrap_or(0));
-        ScaleOffset::new(&values).unwrap()
+        parse(&values).unwrap()
     }
 
     #[test]
@@ -183,10 +172,6 @@ mod tests {
                 .is_err()
         );
         assert!(parameters(3, 1, 0, None).decode(&[1, 0, 0, 0], 3).is_err());
-        assert_eq!(
-            ScaleOffset::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]),
-            None,
-            "floats"
-        );
+        assert!(parse(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]).is_none(), "floats");
     }
 }
