@@ -9,26 +9,19 @@ use hdf5::{Result, sync::sync};
 use hdf5_sys::h5::{H5allocate_memory, H5free_memory};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_FLAG_REVERSE, H5Z_class2_t, H5Zregister};
 
-/// A filter that the library does not have.
-pub(in super::super) trait ForeignFilter {
-    /// Its registered number.
-    const ID: i32;
+use crate::volume::hdf5::filters;
 
-    /// Decodes a stored chunk, given the parameters of its dataset; `None` if that is not possible.
-    fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>>;
-}
-
-/// Makes the library decode with this filter, from now on and in the whole process.
-pub(in super::super) fn register<F: ForeignFilter>() -> Result<()> {
+/// Makes the library decode with the filter of this number, from now on and in the whole process.
+pub(in super::super) fn register<const ID: i32>() -> Result<()> {
     let class = H5Z_class2_t {
         version: H5Z_CLASS_T_VERS as c_int,
-        id: F::ID,
+        id: ID,
         encoder_present: 1, // else no dataset could be made whose chunks are written encoded
         decoder_present: 1,
         name: c"a filter of voltile".as_ptr(),
         can_apply: None,
         set_local: None,
-        filter: Some(call::<F>),
+        filter: Some(call::<ID>),
     };
     // SAFETY: the library copies the class, which names no other memory.
     sync(|| unsafe { hdf5::h5check(H5Zregister((&raw const class).cast())) }).map(drop)
@@ -41,7 +34,7 @@ pub(in super::super) fn register<F: ForeignFilter>() -> Result<()> {
 ///
 /// `parameters` has `count` elements, `buffer` was allocated by the library and has `length` bytes,
 /// and `size` can be written.
-unsafe extern "C" fn call<F: ForeignFilter>(
+unsafe extern "C" fn call<const ID: i32>(
     flags: c_uint,
     count: usize,
     parameters: *const c_uint,
@@ -60,7 +53,8 @@ unsafe extern "C" fn call<F: ForeignFilter>(
     // SAFETY: guaranteed by the caller; the slice is not used after the buffer is freed.
     let stored = unsafe { slice::from_raw_parts((*buffer).cast::<u8>(), length) };
     // The library's own frames cannot be unwound.
-    let Ok(Some(decoded)) = catch_unwind(|| F::decode(parameters, stored)) else {
+    let decoded = catch_unwind(|| filters::decode_for_library(ID, parameters, stored));
+    let Ok(Some(decoded)) = decoded else {
         return 0;
     };
     // SAFETY: the new memory is as long as what is copied into it, and the library owns and frees
