@@ -10,20 +10,18 @@ use super::cursor::ByteCursor;
 use super::{Decoder, FilterError, ensure_fits, lz4, max_compressed, shuffle, zstd};
 
 /// The filter's parameters in the dataset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Bitshuffle {
+    /// Bytes per element.
     element: usize,
     /// Elements per block, unless the chunk states it.
     block: usize,
-    inner: InnerCodec,
+    /// `None` if blocks are not compressed.
+    decompress: Option<DecompressBlock>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InnerCodec {
-    None,
-    Lz4,
-    Zstd,
-}
+/// Decompresses a block, which must fill the second slice.
+type DecompressBlock = fn(&[u8], &mut [u8]) -> Result<(), FilterError>;
 
 impl Bitshuffle {
     /// Parses the filter's parameters; `None` if they are invalid.
@@ -31,11 +29,11 @@ impl Bitshuffle {
         let [_major, _minor, element, options @ ..] = values else {
             return None;
         };
-        let inner = match options.get(1).copied().unwrap_or(0) {
-            0 => InnerCodec::None,
-            2 => InnerCodec::Lz4,
-            3 => InnerCodec::Zstd,
-            _ => return None,
+        let decompress: Option<DecompressBlock> = match options.get(1) {
+            None | Some(0) => None,
+            Some(2) => Some(lz4::block),
+            Some(3) => Some(zstd::block),
+            Some(_) => return None,
         };
         let element = *element as usize;
         let block = match options.first() {
@@ -45,12 +43,12 @@ impl Bitshuffle {
         (element > 0 && block.is_multiple_of(8)).then_some(Self {
             element,
             block,
-            inner,
+            decompress,
         })
     }
 }
 
-/// The default block size of writers: about 8 KiB.
+/// The elements per block that writers use by default: 8 KiB of them, but at least 128 elements.
 fn default_block(element: usize) -> Option<usize> {
     let fitting = 8192usize.checked_div(element)?;
     Some((fitting - fitting % 8).max(128))
@@ -61,12 +59,12 @@ impl Decoder for Bitshuffle {
         let Bitshuffle {
             element,
             block,
-            inner,
+            decompress,
         } = *self;
         let mut input = ByteCursor(bytes);
-        let (size, block) = match inner {
-            InnerCodec::None => (bytes.len(), block * element),
-            _ => (input.long_size_be()?, input.size_be()?),
+        let (size, block) = match decompress {
+            None => (bytes.len(), block * element),
+            Some(_) => (input.long_size_be()?, input.size_be()?),
         };
         ensure_fits(size, limit)?;
         if size % element != 0 || block == 0 || block % (8 * element) != 0 {
@@ -79,9 +77,14 @@ impl Decoder for Bitshuffle {
         let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
         let mut scratch = vec![0; block.min(shuffled.len())];
         for target in shuffled.chunks_mut(block) {
-            let planes = match inner {
-                InnerCodec::None => input.take(target.len())?,
-                _ => inflated(&mut input, inner, &mut scratch[..target.len()])?,
+            let planes = match decompress {
+                None => input.take(target.len())?,
+                Some(decompress) => {
+                    let length = input.size_be()?;
+                    let planes = &mut scratch[..target.len()];
+                    decompress(input.take(length)?, planes)?;
+                    planes
+                }
             };
             untranspose(planes, target, element);
         }
@@ -90,26 +93,8 @@ impl Decoder for Bitshuffle {
     }
 
     fn bound(&self, before: usize, size: usize) -> usize {
-        if self.inner == InnerCodec::None {
-            before
-        } else {
-            max_compressed(size)
-        }
+        self.decompress.map_or(before, |_| max_compressed(size))
     }
-}
-
-fn inflated<'a>(
-    input: &mut ByteCursor<'_>,
-    inner: InnerCodec,
-    scratch: &'a mut [u8],
-) -> Result<&'a [u8], FilterError> {
-    let length = input.size_be()?;
-    let stored = input.take(length)?;
-    match inner {
-        InnerCodec::Zstd => zstd::block(stored, scratch)?,
-        _ => lz4::block(stored, scratch)?,
-    }
-    Ok(scratch)
 }
 
 /// Reassembles the bits of each element.
@@ -222,10 +207,10 @@ mod tests {
 
     #[test]
     fn blocks_that_cannot_be_are_refused() {
-        assert_eq!(Bitshuffle::new(&[0, 4, 2, 12]), None);
-        assert_eq!(Bitshuffle::new(&[0, 4, 0]), None);
-        assert_eq!(Bitshuffle::new(&[0, 4]), None);
-        assert_eq!(Bitshuffle::new(&[0, 4, 2, 0, 7]), None);
+        assert!(Bitshuffle::new(&[0, 4, 2, 12]).is_none());
+        assert!(Bitshuffle::new(&[0, 4, 0]).is_none());
+        assert!(Bitshuffle::new(&[0, 4]).is_none());
+        assert!(Bitshuffle::new(&[0, 4, 2, 0, 7]).is_none());
         let lz4 = Bitshuffle::new(&[0, 4, 2, 0, 2]).unwrap();
         let no_block = [&[0, 0, 0, 0, 0, 0, 0, 16][..], &[0; 40]].concat();
         assert!(lz4.decode(&no_block, 16).is_err());
