@@ -1,8 +1,9 @@
-//! szip (filter 4): the entropy coder of CCSDS 121.0-B over lines of numbers, after the decoded
-//! size (4 bytes).
+//! szip (filter 4): the decoded size (4 bytes), then numbers that the entropy coder of CCSDS 121.0-B
+//! has coded ([`aec`]).
 //!
-//! The coder works in intervals of one line each; lines are padded to a multiple of the block size.
-//! Numbers of 32 and 64 bits are too long for it: they are shuffled first and coded byte by byte.
+//! Numbers are coded in lines. Each line is padded to whole blocks, which are one interval of the
+//! coder. Numbers of 32 and 64 bits are too long for the coder: they are shuffled first, and then
+//! each byte is coded as a number.
 
 mod aec;
 
@@ -13,13 +14,11 @@ use super::{Decoder, FilterError, ensure_fits, shuffle};
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Szip {
-    /// Bits per number.
-    bits: u32,
-    /// Numbers per line.
+    coding: StreamCoding,
+    /// Numbers per line, without the padding.
     line: usize,
-    /// Numbers per block.
-    block: usize,
-    predicted: bool,
+    /// Bytes per number if numbers are coded byte by byte, otherwise 1.
+    planes: usize,
     big_endian: bool,
 }
 
@@ -35,11 +34,16 @@ impl Szip {
             && block.is_multiple_of(2)
             && matches!(bits, 1..=24 | 32 | 64)
             && matches!(line, 1..=0x1_0000);
-        is_valid.then_some(Self {
-            bits,
+        let is_long = bits >= 32;
+        is_valid.then(|| Self {
+            coding: StreamCoding {
+                bits: if is_long { 8 } else { bits },
+                block: block as usize,
+                interval: line.div_ceil(block) as usize,
+                predicted: options & NEAREST_NEIGHBOUR != 0,
+            },
             line: line as usize,
-            block: block as usize,
-            predicted: options & NEAREST_NEIGHBOUR != 0,
+            planes: if is_long { bits as usize / 8 } else { 1 },
             big_endian: options & BIG_ENDIAN != 0,
         })
     }
@@ -48,36 +52,26 @@ impl Szip {
 impl Decoder for Szip {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let Szip {
-            bits,
+            coding,
             line,
-            block,
-            predicted,
+            planes,
             big_endian,
         } = *self;
         let mut input = ByteCursor(bytes);
         let size = input.size_le()?;
         ensure_fits(size, limit)?;
-        // Long numbers are coded byte by byte: each byte of a number is in a plane of its own.
-        let planes = if bits < 32 { 1 } else { bits as usize / 8 };
-        let bits = if planes == 1 { bits } else { 8 };
-        let width = (bits as usize).div_ceil(8).next_power_of_two();
+        // The decoded bytes per coded number.
+        let width = (coding.bits as usize).div_ceil(8).next_power_of_two();
         if size % (width * planes) != 0 {
             return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
         }
-        let interval = line.div_ceil(block);
         let numbers = size / width;
-        let coding = StreamCoding {
-            bits,
-            block,
-            interval,
-            predicted,
-        };
         // Whole lines are padded to whole blocks; the last line may be shorter.
-        let coded = numbers / line * (interval * block) + numbers % line;
+        let coded = numbers / line * coding.numbers_per_interval() + numbers % line;
         let mut out = Vec::with_capacity(size);
         aec::decode(input.0, coding, coded, |padded| {
-            let own = &padded[..line.min(padded.len())];
-            put(&mut out, own, width, big_endian);
+            let numbers = &padded[..line.min(padded.len())];
+            put(&mut out, numbers, width, big_endian);
         })?;
         Ok(if planes > 1 {
             shuffle::decode(&out, planes)

@@ -1,8 +1,9 @@
-//! The decoder of CCSDS 121.0-B, "Lossless Data Compression", for unsigned numbers.
+//! Decodes unsigned numbers from the entropy coder of CCSDS 121.0-B, "Lossless Data Compression".
 //!
-//! Numbers come in blocks, each in the coding that was shortest for it. A fixed number of blocks
-//! forms an interval. With prediction, an interval starts with one raw number, and each further
-//! number is stored as the difference from the number before it.
+//! Numbers are coded in blocks. A block starts with an id: the number of the coding that made this
+//! block shortest. A fixed number of blocks forms an interval. With prediction, an interval starts
+//! with one number as it is, and each further number is stored as the difference from the number
+//! before it.
 
 use super::super::FilterError;
 use super::super::bits::BitReader;
@@ -10,7 +11,7 @@ use super::super::bits::BitReader;
 const ENDS: &str = "it ends too early";
 
 /// The parameters of a stream.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamCoding {
     /// Bits per number, 1 to 32.
     pub bits: u32,
@@ -20,6 +21,12 @@ pub(super) struct StreamCoding {
     pub interval: usize,
     /// Whether differences were coded.
     pub predicted: bool,
+}
+
+impl StreamCoding {
+    pub fn numbers_per_interval(&self) -> usize {
+        self.block * self.interval
+    }
 }
 
 /// Decodes `count` numbers and passes them to `put` interval by interval.
@@ -55,9 +62,8 @@ impl StreamDecoder<'_> {
     /// Decodes the next interval, or the first `wanted` numbers of it.
     fn interval(&mut self, wanted: usize) -> Result<(), FilterError> {
         self.numbers.clear();
-        let whole = self.coding.block * self.coding.interval;
-        while self.numbers.len() < whole.min(wanted) {
-            self.block(whole)?;
+        while self.numbers.len() < self.coding.numbers_per_interval().min(wanted) {
+            self.block()?;
         }
         if self.coding.predicted {
             self.add_distances();
@@ -65,30 +71,32 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    fn block(&mut self, whole: usize) -> Result<(), FilterError> {
+    /// Decodes a block, or a run of blocks of zeros.
+    fn block(&mut self) -> Result<(), FilterError> {
         let id_bits = match self.coding.bits {
             ..=8 => 3,
             9..=16 => 4,
             17.. => 5,
         };
-        let raw = (1 << id_bits) - 1;
+        let id_of_raw = (1 << id_bits) - 1;
         let id = self.read(id_bits)?;
-        if id == raw {
+        if id == id_of_raw {
             return (0..self.coding.block).try_for_each(|_| self.whole_number());
         }
-        let pairs = id == 0 && self.read(1)? == 1;
-        let first = usize::from(self.coding.predicted && self.numbers.is_empty());
-        if first == 1 {
+        let is_of_pairs = id == 0 && self.read(1)? == 1;
+        // How many numbers of the block are known before its coding begins: 0 or 1.
+        let known = usize::from(self.coding.predicted && self.numbers.is_empty());
+        if known == 1 {
             self.whole_number()?;
         }
         match id {
-            0 if pairs => self.pairs(first),
-            0 => self.zeros(first, whole),
-            _ => self.split(self.coding.block - first, id - 1),
+            0 if is_of_pairs => self.pairs(known),
+            0 => self.zeros(known),
+            _ => self.split(self.coding.block - known, id - 1),
         }
     }
 
-    /// Numbers whose low bits are stored raw, after the high bits of all of them.
+    /// Numbers whose `low_bits` low bits are stored as they are, after the high bits of all of them.
     fn split(&mut self, count: usize, low_bits: u32) -> Result<(), FilterError> {
         let start = self.numbers.len();
         for _ in 0..count {
@@ -103,15 +111,16 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// Pairs of small numbers, each coded as one; the first number of the first pair may be known
-    /// already.
-    fn pairs(&mut self, first: usize) -> Result<(), FilterError> {
+    /// Pairs of small numbers, each pair coded as one number. If one number of the block is `known`,
+    /// it is the first of the first pair.
+    fn pairs(&mut self, known: usize) -> Result<(), FilterError> {
         const LARGEST: u32 = 90;
         for pair in 0..self.coding.block / 2 {
             let code = self.unary()?;
             if code > LARGEST {
                 return Err("a pair of numbers is invalid".into());
             }
+            // The pairs with the sum `sum` have the codes from `base` to `base + sum`.
             let mut sum = 0;
             let mut base = 0;
             while base + sum < code {
@@ -119,7 +128,7 @@ impl StreamDecoder<'_> {
                 base += sum;
             }
             let second = code - base;
-            if pair > 0 || first == 0 {
+            if pair > 0 || known == 0 {
                 self.numbers.push(sum - second);
             }
             self.numbers.push(second);
@@ -127,9 +136,9 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// A run of zero blocks; five means all up to the end of the interval or of a segment of 64
-    /// blocks.
-    fn zeros(&mut self, first: usize, whole: usize) -> Result<(), FilterError> {
+    /// A run of blocks of zeros. The length 5 means all blocks up to the end of the interval or of a
+    /// segment of 64 blocks; a stored length above 5 is one more than the number of blocks.
+    fn zeros(&mut self, known: usize) -> Result<(), FilterError> {
         const REST_OF_SEGMENT: usize = 5;
         let StreamCoding {
             block, interval, ..
@@ -141,8 +150,8 @@ impl StreamDecoder<'_> {
             run if run > REST_OF_SEGMENT => run - 1,
             run => run,
         };
-        let end = self.numbers.len() + blocks * block - first;
-        if end > whole {
+        let end = self.numbers.len() + blocks * block - known;
+        if end > self.coding.numbers_per_interval() {
             return Err("a run of zeros is too long".into());
         }
         self.numbers.resize(end, 0);
