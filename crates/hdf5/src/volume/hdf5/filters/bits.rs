@@ -1,7 +1,7 @@
 //! Bit streams, most significant bit first: read sequentially, or unpacked as numbers of equal
 //! width.
 
-use super::FilterError;
+use super::{FilterError, ensure_fits};
 
 /// Reads numbers of any width from a byte slice.
 #[derive(Debug)]
@@ -114,10 +114,9 @@ impl IntegerLayout {
 
     /// The size of all elements in bytes; fails if it exceeds `limit`.
     pub fn bytes(&self, limit: usize) -> Result<usize, FilterError> {
-        match self.count.checked_mul(self.width) {
-            Some(bytes) if bytes <= limit => Ok(bytes),
-            _ => Err("it is longer than a chunk".into()),
-        }
+        let bytes = self.count.saturating_mul(self.width);
+        ensure_fits(bytes, limit)?;
+        Ok(bytes)
     }
 
     /// Unpacks one number per element, maps it by `value`, and writes the results.

@@ -59,7 +59,9 @@ impl LzOutput {
     pub fn append(&mut self, input: &mut ByteCursor<'_>, length: usize) -> Result<(), FilterError> {
         // `None` if the input has fewer bytes left than a piece.
         let piece = input.0.first_chunk::<PIECE>();
-        let run = input.take(length)?;
+        let run = input
+            .take(length)
+            .map_err(|_| "a run of literals ends too early")?;
         let end = self.end(length)?;
         match piece {
             Some(piece) => self.bytes[self.length..][..PIECE].copy_from_slice(piece),

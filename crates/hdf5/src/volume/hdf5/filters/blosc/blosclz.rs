@@ -4,7 +4,7 @@ use super::super::FilterError;
 use super::super::cursor::ByteCursor;
 use super::super::lzf::LzOutput;
 
-/// References farther back take two more bytes.
+/// If a match refers farther back than this, two more bytes give the rest of its distance.
 const FAR: usize = 8191;
 
 /// Decodes a stream that must decode to exactly `size` bytes.
@@ -17,7 +17,7 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> 
         if control < 32 {
             out.append(&mut input, usize::from(control) + 1)?;
         } else {
-            let (distance, length) = reference(control, &mut input)?;
+            let (distance, length) = copied_match(control, &mut input)?;
             out.repeat(distance, length)?;
         }
         match input.byte() {
@@ -33,8 +33,8 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> 
     }
 }
 
-/// The distance and length of a match.
-fn reference(control: u8, input: &mut ByteCursor<'_>) -> Result<(usize, usize), FilterError> {
+/// The distance and the length of a match.
+fn copied_match(control: u8, input: &mut ByteCursor<'_>) -> Result<(usize, usize), FilterError> {
     let mut length = usize::from(control >> 5) + 2;
     if control >> 5 == 7 {
         loop {
