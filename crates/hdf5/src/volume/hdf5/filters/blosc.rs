@@ -89,7 +89,7 @@ impl BloscChunk<'_> {
         buffers: &mut BlockBuffers,
         target: &mut [u8],
     ) -> Result<(), FilterError> {
-        let streams = if self.split && target.len() == self.block {
+        let streams = if self.is_split && target.len() == self.block {
             self.element
         } else {
             1
@@ -129,14 +129,14 @@ impl BloscChunk<'_> {
         let length = input.i32_le()?;
         let Ok(stored_length) = usize::try_from(length) else {
             // In blosc2, a byte that is repeated, followed by a flag.
-            let is_repeated = self.is_second && length >= -255 && input.byte()? & 1 == 1;
+            let is_repeated = self.is_blosc2 && length >= -255 && input.byte()? & 1 == 1;
             if !is_repeated {
                 return Err("the length of a stream is invalid".into());
             }
             target.fill(length.unsigned_abs() as u8);
             return Ok(());
         };
-        if stored_length == 0 && self.is_second {
+        if stored_length == 0 && self.is_blosc2 {
             target.fill(0);
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl BloscChunk<'_> {
             BloscFilter::Shuffle(element) => shuffle::unshuffle(from, to, element),
             BloscFilter::Bitshuffle => {
                 let mut whole = from.len() / self.element;
-                if self.is_second {
+                if self.is_blosc2 {
                     whole -= whole % 8;
                 } else if !whole.is_multiple_of(8) {
                     // blosc1 does not shuffle such a block.

@@ -7,7 +7,7 @@
 //! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
 use super::super::cursor::ByteCursor;
-use super::super::{Decoder, FilterError, max_compressed};
+use super::super::{Decoder, FilterError, ensure_fits, max_compressed};
 use super::BlockBuffers;
 use super::header::BloscChunk;
 
@@ -23,6 +23,7 @@ mod offset {
     pub const CHUNK: usize = 58;
     pub const METALAYERS: usize = 87;
 }
+/// Frames of more dimensions are refused; volumes have at most five.
 const MAX_DIMENSIONS: usize = 8;
 
 /// Decodes the chunks of a frame.
@@ -42,17 +43,13 @@ impl Decoder for Frame {
             .get(..header_length)
             .ok_or("its header ends too early")?;
         let element = cursor(header, offset::ELEMENT)?.size_be()?;
-        let grid = BlockGrid::find(header, element)?;
-        let size = match &grid {
-            Some(grid) => product(grid.shape.iter().copied().chain([element])),
-            None => Some(cursor(header, offset::SIZE)?.long_size_be()?),
-        };
-        let size = size
-            .filter(|size| *size <= limit)
-            .ok_or("it is longer than a chunk")?;
-        let Some(grid) = grid else {
+        let Some(grid) = BlockGrid::find(header, element)? else {
+            let size = cursor(header, offset::SIZE)?.long_size_be()?;
+            ensure_fits(size, limit)?;
             return decode_in_order(bytes, header_length, element, size);
         };
+        let size = product(grid.shape.iter().copied().chain([element])).unwrap_or(usize::MAX);
+        ensure_fits(size, limit)?;
         let count = parts(&grid.shape, &grid.chunk).product();
         // The padding of chunks and blocks is decoded, too.
         let padded = grid.chunk_bytes.checked_mul(count);

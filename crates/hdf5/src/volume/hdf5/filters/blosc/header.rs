@@ -21,7 +21,7 @@ const OTHER_CODEC: u8 = 6;
 const DICTIONARY: u8 = 1;
 
 /// A parsed chunk header.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BloscChunk<'a> {
     /// The whole chunk, to which offsets refer.
     pub bytes: &'a [u8],
@@ -29,7 +29,7 @@ pub(super) struct BloscChunk<'a> {
     pub body: &'a [u8],
     pub content: ChunkContent<'a>,
     /// Whether it is a blosc2 chunk.
-    pub is_second: bool,
+    pub is_blosc2: bool,
     /// The number of the codec of its streams.
     pub codec: u8,
     /// Filters in the order in which they were applied.
@@ -37,7 +37,7 @@ pub(super) struct BloscChunk<'a> {
     /// The dictionary that its streams were compressed with.
     pub dictionary: Option<&'a [u8]>,
     /// Whether each byte of an element has its own stream.
-    pub split: bool,
+    pub is_split: bool,
     /// Bytes per element.
     pub element: usize,
     /// The decoded size.
@@ -46,13 +46,14 @@ pub(super) struct BloscChunk<'a> {
     pub block: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum ChunkContent<'a> {
     /// A single repeated value.
     Repeated(&'a [u8]),
     /// Uncompressed bytes.
     Plain,
     /// The offsets of blocks, and the blocks.
+    #[default]
     Blocks,
 }
 
@@ -75,7 +76,7 @@ impl<'a> BloscChunk<'a> {
         let length = input.size_le()?;
         ensure_known(version)?;
         let mut codec = flags >> 5;
-        let is_second = version >= FIRST_OF_BLOSC2;
+        let is_blosc2 = version >= FIRST_OF_BLOSC2;
         let bytes = bytes.get(..length).ok_or("it ends too early")?;
         let mut input = ByteCursor(bytes.get(16..).ok_or("its header is too short")?);
         let element = usize::from(element);
@@ -84,7 +85,7 @@ impl<'a> BloscChunk<'a> {
         if flags & MEMCPYED != 0 {
             content = ChunkContent::Plain;
         }
-        let filters = if is_second && flags & EXTENDED == EXTENDED {
+        let filters = if is_blosc2 && flags & EXTENDED == EXTENDED {
             let extension: [u8; 16] = input.array()?;
             has_dictionary = extension[15] & DICTIONARY != 0;
             if codec == OTHER_CODEC {
@@ -95,24 +96,24 @@ impl<'a> BloscChunk<'a> {
             }
             filters(&extension, element)?
         } else {
-            first_filters(flags, element)?
+            blosc1_filters(flags, element)?
         };
         if (element == 0 || block == 0) && size > 0 {
             return Err("its elements or blocks are empty".into());
         }
-        let block = if is_second { block.min(size) } else { block };
-        let split = flags & ONE_STREAM == 0
-            && (is_second || (element <= 16 && block / element.max(1) >= 128));
+        let block = if is_blosc2 { block.min(size) } else { block };
+        let is_split = flags & ONE_STREAM == 0
+            && (is_blosc2 || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
         let mut chunk = Self {
             bytes,
             body,
             content,
-            is_second,
+            is_blosc2,
             codec,
             filters,
             dictionary: None,
-            split,
+            is_split,
             element,
             size,
             block,
@@ -132,17 +133,12 @@ impl<'a> BloscChunk<'a> {
         [element, size, block]: [usize; 3],
     ) -> Result<BloscChunk<'static>, FilterError> {
         Ok(BloscChunk {
-            bytes: &[],
-            body: &[],
             content: ChunkContent::Repeated(known_value(value, element)?),
-            is_second: true,
-            codec: 0,
-            filters: Vec::new(),
-            dictionary: None,
-            split: false,
+            is_blosc2: true,
             element,
             size,
             block,
+            ..BloscChunk::default()
         })
     }
 }
@@ -159,7 +155,7 @@ fn ensure_known(version: u8) -> Result<(), FilterError> {
 }
 
 /// The filters encoded in the flags of blosc1.
-fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, FilterError> {
+fn blosc1_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, FilterError> {
     if flags & DELTA != 0 {
         let name = "blosc with its delta filter";
         return Err(FilterError::Unsupported(name.into()));
