@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::entry::{Entry, IndexError, ensure_few, ensure_in_time};
 use super::header::ChunkTree;
-use super::metadata::{Fields, IndexBlock, Metadata, shown, unexpected};
+use super::metadata::{Fields, IndexBlock, Metadata, unexpected};
 use crate::volume::hdf5::grid::{Grid, RANK};
 
 /// The type of nodes of chunks; that of groups is 0.
@@ -39,11 +39,13 @@ pub(super) fn entries(
     // The positions of the nodes of one level.
     let mut nodes = Vec::new();
     nodes.extend(tree.root.map(|root| metadata.position(root)));
-    let nodes_at_once = (MAX_AT_ONCE / reading.node_size()).max(1) as usize;
+    let node_size = reading.node_size();
+    let nodes_at_once = (MAX_AT_ONCE / node_size).max(1) as usize;
     while !nodes.is_empty() {
         for batch in nodes.chunks(nodes_at_once) {
             ensure_in_time(until)?;
-            for block in metadata.blocks(batch, reading.node_size())? {
+            let ranges = batch.iter().map(|at| *at..at.saturating_add(node_size));
+            for block in metadata.blocks(ranges.collect())? {
                 reading.node(&block)?;
             }
         }
@@ -83,17 +85,14 @@ impl TreeReading<'_> {
 
     /// Reads one node: the chunks of a leaf, or the positions of its children.
     fn node(&mut self, block: &IndexBlock) -> Result<(), IndexError> {
-        let mut fields = self.metadata.fields(block, 0);
+        let mut fields = self.metadata.fields(block);
         let (level, count) = self.node_head(&mut fields)?;
         for _ in 0..count {
             let key = fields.part(self.key_size() as usize)?;
-            let position = fields.position();
+            let position = fields.position;
             let Some(address) = fields.address()? else {
-                return Err(unexpected(
-                    position,
-                    &"an undefined one",
-                    "the address of a child of a B-tree node",
-                ));
+                let expected = "the address of a child of a B-tree node";
+                return Err(unexpected(position, "an undefined one", expected));
             };
             let position = self.metadata.position(address);
             if level == 0 {
@@ -107,44 +106,26 @@ impl TreeReading<'_> {
 
     /// The level of a node and the number of its children.
     fn node_head(&mut self, fields: &mut Fields<'_>) -> Result<(u8, u16), IndexError> {
-        let position = fields.position();
-        let signature = fields.take(4)?;
-        if signature != b"TREE" {
-            return Err(unexpected(
-                position,
-                &shown(signature),
-                "the signature \"TREE\" of a B-tree node",
-            ));
-        }
+        let position = fields.position;
+        fields.signature(b"TREE", "the signature \"TREE\" of a B-tree node")?;
         let kind = fields.byte()?;
         if kind != CHUNKS {
-            return Err(unexpected(
-                position + 4,
-                &kind,
-                "1, the type of B-tree nodes of chunks,",
-            ));
+            let expected = "1, the type of B-tree nodes of chunks,";
+            return Err(unexpected(position + 4, &kind.to_string(), expected));
         }
         let level = fields.byte()?;
         if let Some(wanted) = self.level.filter(|wanted| *wanted != level) {
+            let found = format!("one of level {level}");
             let expected = format!("a B-tree node of level {wanted}");
-            return Err(unexpected(
-                position + 5,
-                &format!("one of level {level}"),
-                &expected,
-            ));
+            return Err(unexpected(position + 5, &found, &expected));
         }
         self.level = Some(level);
         let count = fields.u16()?;
-        if u64::from(count) > self.most_children() {
-            let expected = format!(
-                "a B-tree node with at most {} children",
-                self.most_children()
-            );
-            return Err(unexpected(
-                position + 6,
-                &format!("one with {count}"),
-                &expected,
-            ));
+        let most = self.most_children();
+        if u64::from(count) > most {
+            let found = format!("one with {count}");
+            let expected = format!("a B-tree node with at most {most} children");
+            return Err(unexpected(position + 6, &found, &expected));
         }
         // The addresses of the siblings.
         fields.address()?;
@@ -153,23 +134,20 @@ impl TreeReading<'_> {
     }
 
     fn chunk(&mut self, mut key: Fields<'_>, address: u64) -> Result<(), IndexError> {
-        let position = key.position();
+        let position = key.position;
         let length = key.u32()?;
         let mask = key.u32()?;
         let mut offsets = [0; RANK];
         // The last offset is that within an element: always 0.
         let own = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);
         for offset in &mut offsets[own..] {
-            *offset = key.u64()?;
+            *offset = key.number(8)?;
         }
         let at = self.grid.containing(&offsets);
         if (0..RANK).any(|axis| offsets[axis] % self.grid.chunk()[axis] != 0) {
             let found = format!("the offset {:?}", &offsets[own..]);
-            return Err(unexpected(
-                position,
-                &found,
-                "the key of a chunk, a multiple of the chunk shape,",
-            ));
+            let expected = "the key of a chunk, a multiple of the chunk shape,";
+            return Err(unexpected(position, &found, expected));
         }
         if self.grid.holds(&at) {
             self.entries.push(Entry {
@@ -188,11 +166,8 @@ impl TreeReading<'_> {
         nodes.sort_unstable();
         if let Some(twice) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
             let found = "one that is the child of two nodes";
-            return Err(unexpected(
-                twice[0],
-                &found,
-                "a B-tree node with one parent",
-            ));
+            let expected = "a B-tree node with one parent";
+            return Err(unexpected(twice[0], found, expected));
         }
         // Levels count down to 0, from at most 255: a node cannot be its own descendant.
         self.level = self.level.and_then(|level| level.checked_sub(1));

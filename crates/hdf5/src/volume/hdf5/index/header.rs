@@ -16,8 +16,8 @@ const FIRST_READ: u64 = 2048;
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Message types.
-const LAYOUT: u16 = 0x0008;
-const CONTINUATION: u16 = 0x0010;
+const LAYOUT: u64 = 0x0008;
+const CONTINUATION: u64 = 0x0010;
 /// The message flag of messages that are stored elsewhere.
 const SHARED: u8 = 0x02;
 /// The layout class of chunked data.
@@ -32,14 +32,13 @@ pub(super) struct ChunkTree {
     pub dimensions: usize,
 }
 
-/// The version of a header, by which its messages are stored in different ways.
+/// How the messages of a header are stored.
 #[derive(Debug, Clone, Copy)]
-enum HeaderVersion {
-    One,
-    Two {
-        /// Whether each message has its creation index.
-        is_indexed: bool,
-    },
+struct HeaderForm {
+    /// The version of the header: 1 or 2.
+    version: u8,
+    /// The number of bytes of a message before its body.
+    prefix: usize,
 }
 
 /// The tree of the dataset of `rank` axes whose object header has this address; `None` if its
@@ -50,17 +49,12 @@ pub(super) fn tree(
     rank: usize,
 ) -> Result<Option<ChunkTree>, IndexError> {
     let tree = find_tree(metadata, address)?;
-    if let Some(tree) = tree
-        && tree.dimensions != rank + 1
-    {
-        return Err(unexpected(
-            metadata.position(address),
-            &format!("one with chunks of {} dimensions", tree.dimensions),
-            &format!(
-                "the object header of a dataset with chunks of {} dimensions",
-                rank + 1
-            ),
-        ));
+    let dimensions = rank + 1;
+    if let Some(tree) = tree.filter(|tree| tree.dimensions != dimensions) {
+        let found = format!("one with chunks of {} dimensions", tree.dimensions);
+        let expected =
+            format!("the object header of a dataset with chunks of {dimensions} dimensions");
+        return Err(unexpected(metadata.position(address), &found, &expected));
     }
     Ok(tree)
 }
@@ -68,21 +62,23 @@ pub(super) fn tree(
 /// The tree that an object header names, of whatever rank.
 fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, IndexError> {
     let position = metadata.position(address);
-    let mut first = only(metadata.blocks(&[position], FIRST_READ)?)?;
-    let (version, start, length) = prefix(&mut metadata.fields(&first, 0))?;
+    let mut first = first_block(metadata, position, FIRST_READ)?;
+    let mut fields = metadata.fields(&first);
+    let (form, length) = prefix(&mut fields)?;
+    let start = fields.position - position;
     let whole = start.saturating_add(length);
     let mut left = MAX_BYTES;
     spend(&mut left, whole, position)?;
     if whole > first.bytes.len() as u64 {
-        first = only(metadata.blocks(&[position], whole)?)?;
+        first = first_block(metadata, position, whole)?;
     }
     // The further blocks of the header that messages refer to, as ranges of the file.
     let mut pieces = Vec::new();
-    let messages = metadata
-        .fields(&first, start as usize)
-        .part(length as usize)?;
-    if let Some(layout) = layout(messages, version, metadata, &mut pieces)? {
-        return Ok(layout.0);
+    let mut fields = metadata.fields(&first);
+    fields.skip(start as usize)?;
+    let messages = fields.part(length as usize)?;
+    if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+        return tree_in(layout);
     }
     let mut seen = HashSet::new();
     while !pieces.is_empty() {
@@ -90,32 +86,31 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
             spend(&mut left, piece.end - piece.start, piece.start)?;
             if !seen.insert(piece.start) {
                 let again = "a block that the object header has already referred to";
-                return Err(unexpected(
-                    piece.start,
-                    &again,
-                    "the next block of an object header",
-                ));
+                let expected = "the next block of an object header";
+                return Err(unexpected(piece.start, again, expected));
             }
         }
-        for block in metadata.blocks_in(std::mem::take(&mut pieces))? {
-            let messages = continued(metadata.fields(&block, 0), version)?;
-            if let Some(layout) = layout(messages, version, metadata, &mut pieces)? {
-                return Ok(layout.0);
+        for block in metadata.blocks(std::mem::take(&mut pieces))? {
+            let messages = continued(metadata.fields(&block), form)?;
+            if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+                return tree_in(layout);
             }
         }
     }
-    Err(unexpected(
-        position,
-        &"one without it",
-        "an object header with a data layout message",
-    ))
+    let expected = "an object header with a data layout message";
+    Err(unexpected(position, "one without it", expected))
 }
 
-/// The only block that was read.
-fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
-    blocks
-        .into_iter()
-        .next()
+/// Reads the first block of a header, or as much of it as `most` bytes.
+fn first_block(
+    metadata: &Metadata<'_>,
+    position: u64,
+    most: u64,
+) -> Result<IndexBlock, IndexError> {
+    let range = position..position.saturating_add(most);
+    metadata
+        .blocks(vec![range])?
+        .pop()
         .ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
 }
 
@@ -123,116 +118,91 @@ fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
 fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     *left = left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");
-        unexpected(
-            position,
-            &found,
-            &format!("an object header of at most {MAX_BYTES} bytes"),
-        )
+        let expected = format!("an object header of at most {MAX_BYTES} bytes");
+        unexpected(position, &found, &expected)
     })?;
     Ok(())
 }
 
-/// Reads the beginning of a header: its version, where its messages begin, and their total length
-/// in this block.
-fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderVersion, u64, u64), IndexError> {
-    let begins = *fields;
+/// Reads the beginning of a header, up to its messages: their form, and their total length in this
+/// block.
+fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
+    let position = fields.position;
     let signature = fields.take(4)?;
     if signature == b"OHDR" {
         return second_prefix(fields);
     }
     if signature[0] != 1 {
         let expected = "an object header (version 1, or \"OHDR\")";
-        return Err(unexpected(begins.position(), &shown(signature), expected));
+        return Err(unexpected(position, &shown(signature), expected));
     }
     // The reference count.
     fields.skip(4)?;
-    Ok((HeaderVersion::One, 16, u64::from(fields.u32()?)))
+    let length = fields.u32()?;
+    // Padding.
+    fields.skip(4)?;
+    let form = HeaderForm {
+        version: 1,
+        prefix: 8,
+    };
+    Ok((form, u64::from(length)))
 }
 
-fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderVersion, u64, u64), IndexError> {
-    let position = fields.position();
+/// Reads the beginning of a header of version 2, after its signature.
+fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
+    let position = fields.position;
     let version = fields.byte()?;
     let flags = fields.byte()?;
     if version != 2 {
-        return Err(unexpected(
-            position,
-            &version,
-            "version 2 of an object header",
-        ));
+        let expected = "version 2 of an object header";
+        return Err(unexpected(position, &version.to_string(), expected));
     }
     let times = if flags & 0x20 == 0 { 0 } else { 16 };
     let limits = if flags & 0x10 == 0 { 0 } else { 4 };
     fields.skip(times + limits)?;
-    let size = 1 << (flags & 0x03);
-    let length = fields.number(size)?;
-    let start = 6 + times + limits + size;
-    Ok((
-        HeaderVersion::Two {
-            is_indexed: flags & 0x04 != 0,
-        },
-        start as u64,
-        length,
-    ))
+    let length = fields.number(1 << (flags & 0x03))?;
+    // Each message may have its creation index.
+    let prefix = if flags & 0x04 == 0 { 4 } else { 6 };
+    Ok((HeaderForm { version, prefix }, length))
 }
 
 /// The messages of a further block.
-fn continued(mut fields: Fields<'_>, version: HeaderVersion) -> Result<Fields<'_>, IndexError> {
-    if matches!(version, HeaderVersion::One) {
+fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, IndexError> {
+    if form.version == 1 {
         return Ok(fields);
     }
-    let position = fields.position();
-    let signature = fields.take(4)?;
-    if signature != b"OCHK" {
-        return Err(unexpected(
-            position,
-            &shown(signature),
-            "the signature \"OCHK\"",
-        ));
-    }
+    fields.signature(b"OCHK", "the signature \"OCHK\"")?;
     // A checksum comes last.
-    let length = fields.left().saturating_sub(4);
-    fields.part(length)
+    fields.part(fields.bytes.len().saturating_sub(4))
 }
 
-/// A data layout message: the tree that it names, if it names one.
-struct LayoutMessage(Option<ChunkTree>);
-
-/// Looks for the data layout message, and collects further blocks.
-fn layout(
-    mut fields: Fields<'_>,
-    version: HeaderVersion,
+/// The body of the data layout message, if it is among these messages. Collects the further blocks
+/// that messages before it refer to.
+fn layout<'b>(
+    mut messages: Fields<'b>,
+    form: HeaderForm,
     metadata: &Metadata<'_>,
     pieces: &mut Vec<Range<u64>>,
-) -> Result<Option<LayoutMessage>, IndexError> {
-    let prefix = match version {
-        HeaderVersion::One => 8,
-        HeaderVersion::Two { is_indexed } => 4 + if is_indexed { 2 } else { 0 },
-    };
+) -> Result<Option<Fields<'b>>, IndexError> {
+    let kind_size = if form.version == 1 { 2 } else { 1 };
     // Fewer bytes are a gap.
-    while fields.left() >= prefix {
-        let mut head = fields.part(prefix)?;
-        let kind = if matches!(version, HeaderVersion::One) {
-            head.u16()?
-        } else {
-            u16::from(head.byte()?)
-        };
+    while messages.bytes.len() >= form.prefix {
+        let mut head = messages.part(form.prefix)?;
+        let kind = head.number(kind_size)?;
         let length = head.u16()?;
         let flags = head.byte()?;
-        let mut body = fields.part(usize::from(length))?;
+        let mut body = messages.part(usize::from(length))?;
         match kind {
             LAYOUT if flags & SHARED != 0 => {
                 let expected = "a data layout message in the object header itself";
-                return Err(unexpected(body.position(), &"a shared one", expected));
+                return Err(unexpected(body.position, "a shared one", expected));
             }
-            LAYOUT => return layout_message(&mut body).map(LayoutMessage).map(Some),
+            LAYOUT => return Ok(Some(body)),
             CONTINUATION => {
-                let position = body.position();
+                let position = body.position;
                 let Some(address) = body.address()? else {
-                    return Err(unexpected(
-                        position,
-                        &"an undefined one",
-                        "the address of a block",
-                    ));
+                    let expected = "the address of a block";
+                    return Err(unexpected(position, "an undefined one", expected));
                 };
                 let start = metadata.position(address);
                 pieces.push(start..start.saturating_add(body.length()?));
@@ -243,43 +213,34 @@ fn layout(
     Ok(None)
 }
 
-fn layout_message(body: &mut Fields<'_>) -> Result<Option<ChunkTree>, IndexError> {
-    let position = body.position();
+/// The tree that a data layout message names, if it names one.
+fn tree_in(mut body: Fields<'_>) -> Result<Option<ChunkTree>, IndexError> {
+    let position = body.position;
+    let class;
+    let dimensions;
     match body.byte()? {
         1 | 2 => {
-            let dimensions = usize::from(body.byte()?);
-            let class = body.byte()?;
+            dimensions = body.byte()?;
+            class = body.byte()?;
             body.skip(5)?;
-            tree_of(class, dimensions, body)
         }
-        3 => match body.byte()? {
-            CHUNKED => {
-                let dimensions = usize::from(body.byte()?);
-                tree_of(CHUNKED, dimensions, body)
-            }
-            _ => Ok(None),
-        },
+        3 => {
+            class = body.byte()?;
+            dimensions = body.byte()?;
+        }
         // These versions have other indexes.
-        4 | 5 => Ok(None),
-        version => Err(unexpected(
-            position,
-            &version,
-            "version 1 to 5 of a data layout message",
-        )),
+        4 | 5 => return Ok(None),
+        version => {
+            let expected = "version 1 to 5 of a data layout message";
+            return Err(unexpected(position, &version.to_string(), expected));
+        }
     }
-}
-
-fn tree_of(
-    class: u8,
-    dimensions: usize,
-    body: &mut Fields<'_>,
-) -> Result<Option<ChunkTree>, IndexError> {
     if class != CHUNKED {
         return Ok(None);
     }
     Ok(Some(ChunkTree {
         root: body.address()?,
-        dimensions,
+        dimensions: usize::from(dimensions),
     }))
 }
 

@@ -33,14 +33,8 @@ impl Metadata<'_> {
         self.superblock.base.saturating_add(address)
     }
 
-    /// Reads up to `most` bytes from each position, all in one call; less at the end of the file.
-    pub fn blocks(&self, positions: &[u64], most: u64) -> Result<Vec<IndexBlock>, IndexError> {
-        let ranges = positions.iter().map(|at| *at..at.saturating_add(most));
-        self.blocks_in(ranges.collect())
-    }
-
     /// Reads these ranges, all in one call; less at the end of the file.
-    pub fn blocks_in(&self, mut ranges: Vec<Range<u64>>) -> Result<Vec<IndexBlock>, IndexError> {
+    pub fn blocks(&self, mut ranges: Vec<Range<u64>>) -> Result<Vec<IndexBlock>, IndexError> {
         for range in &mut ranges {
             range.end = range.end.min(self.length);
             if range.is_empty() {
@@ -58,19 +52,13 @@ impl Metadata<'_> {
         Ok(blocks.collect())
     }
 
-    /// The fields of a block, from its byte `start`.
-    pub fn fields<'b>(&self, block: &'b IndexBlock, start: usize) -> Fields<'b> {
-        let Superblock {
-            address_size,
-            length_size,
-            ..
-        } = self.superblock;
-        let bytes = block.bytes.get(start..).unwrap_or_default();
+    /// The fields of a block.
+    pub fn fields<'b>(&self, block: &'b IndexBlock) -> Fields<'b> {
         Fields {
-            position: block.position + start as u64,
-            bytes,
-            address_size,
-            length_size,
+            position: block.position,
+            bytes: &block.bytes,
+            address_size: self.superblock.address_size,
+            length_size: self.superblock.length_size,
         }
     }
 }
@@ -78,29 +66,21 @@ impl Metadata<'_> {
 /// The unread fields of a block. Running out is an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'b> {
-    position: u64,
-    bytes: &'b [u8],
+    /// The byte of the file that the next field begins at.
+    pub position: u64,
+    /// The bytes left.
+    pub bytes: &'b [u8],
     address_size: usize,
     length_size: usize,
 }
 
 impl<'b> Fields<'b> {
-    /// The byte of the file that the next field begins at.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// The number of bytes left.
-    pub fn left(&self) -> usize {
-        self.bytes.len()
-    }
-
     pub fn take(&mut self, length: usize) -> Result<&'b [u8], IndexError> {
         let Some((taken, rest)) = self.bytes.split_at_checked(length) else {
-            let position = self.position;
-            let left = self.bytes.len();
             return Err(IndexError::Wrong(format!(
-                "its metadata is damaged: {length} bytes are expected at byte {position} of the file, but only {left} are there"
+                "its metadata is damaged: {length} bytes are expected at byte {} of the file, but only {} are there",
+                self.position,
+                self.bytes.len()
             )));
         };
         self.bytes = rest;
@@ -119,7 +99,17 @@ impl<'b> Fields<'b> {
     }
 
     pub fn skip(&mut self, length: usize) -> Result<(), IndexError> {
-        self.take(length).map(|_| ())
+        self.take(length).map(drop)
+    }
+
+    /// Skips the signature of a block; fails if another one is there.
+    pub fn signature(&mut self, signature: &[u8; 4], expected: &str) -> Result<(), IndexError> {
+        let position = self.position;
+        let found = self.take(signature.len())?;
+        if found == signature {
+            return Ok(());
+        }
+        Err(unexpected(position, &shown(found), expected))
     }
 
     /// A little-endian number of this size; one that does not fit into 64 bits becomes the largest.
@@ -146,10 +136,6 @@ impl<'b> Fields<'b> {
         self.number(4).map(|number| number as u32)
     }
 
-    pub fn u64(&mut self) -> Result<u64, IndexError> {
-        self.number(8)
-    }
-
     /// An address relative to the base address; `None` if it is undefined (all bits set).
     pub fn address(&mut self) -> Result<Option<u64>, IndexError> {
         let mut bytes = *self;
@@ -167,11 +153,7 @@ impl<'b> Fields<'b> {
 }
 
 /// An error that names what was found at which byte of the file.
-pub(super) fn unexpected(
-    position: u64,
-    found: &dyn std::fmt::Display,
-    expected: &str,
-) -> IndexError {
+pub(super) fn unexpected(position: u64, found: &str, expected: &str) -> IndexError {
     IndexError::Wrong(format!(
         "its metadata is damaged: {expected} is expected at byte {position} of the file, but {found} is there"
     ))
