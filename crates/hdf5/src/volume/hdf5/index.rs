@@ -83,9 +83,7 @@ impl ChunkIndex {
             let mut furthest = [0; RANK];
             for entry in entries {
                 let at = self.grid.numbered(entry.number);
-                for axis in 0..RANK {
-                    furthest[axis] = furthest[axis].max(at[axis]);
-                }
+                furthest = std::array::from_fn(|axis| furthest[axis].max(at[axis]));
             }
             furthest
         }))
@@ -97,12 +95,13 @@ impl ChunkIndex {
             return Ok(entries);
         }
         let _filling = self.filling.lock();
-        if self.entries.get().is_none() {
-            let entries = self.read(until)?;
-            self.file.bytes.save_metadata();
-            return Ok(self.entries.get_or_init(|| entries));
+        // Another thread may have read them meanwhile.
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
         }
-        Ok(self.entries.get().map_or(&[], Vec::as_slice))
+        let entries = self.read(until)?;
+        self.file.bytes.save_metadata();
+        Ok(self.entries.get_or_init(|| entries))
     }
 
     /// Reads the index.

@@ -26,18 +26,14 @@ impl Entry {
 }
 
 /// Why an index cannot be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(in super::super) enum IndexError {
     /// The file cannot be read.
-    Read(ReadError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The contents of the index are wrong.
+    #[error("{0}")]
     Wrong(String),
-}
-
-impl From<ReadError> for IndexError {
-    fn from(error: ReadError) -> Self {
-        IndexError::Read(error)
-    }
 }
 
 impl From<String> for IndexError {
@@ -65,9 +61,6 @@ pub(super) fn ensure_in_time(until: Option<Instant>) -> Result<(), IndexError> {
     if !is_late(until) {
         return Ok(());
     }
-    Err(
-        "the list of its chunks could not be read within the time limit"
-            .to_owned()
-            .into(),
-    )
+    let problem = "the list of its chunks could not be read within the time limit";
+    Err(problem.to_owned().into())
 }
