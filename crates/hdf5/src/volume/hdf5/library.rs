@@ -20,7 +20,7 @@ use std::ffi::{CString, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
-use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
+use hdf5_sys::h5d::{H5Dopen2, H5Dread};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5o::H5Oexists_by_name;
@@ -29,7 +29,7 @@ use hdf5_sys::h5s as s;
 use hdf5_sys::h5t::H5Tconvert;
 
 pub(super) use address::{Superblock, header_address, superblock};
-pub(super) use chunk::{is_extensible_array, is_version_1_btree, read_chunk};
+pub(super) use chunk::{is_extensible_array, is_version_1_btree, read_chunk, write_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
     VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
@@ -247,7 +247,7 @@ unsafe fn read_into(
                 transfer,
                 into,
             ))
-            .map(|_| ())
+            .map(drop)
         }
     })
 }
@@ -291,31 +291,4 @@ pub(super) fn convert(
     })?;
     into.copy_from_slice(&buffer[..into.len()]);
     Ok(())
-}
-
-/// Stores a chunk that is already filtered. `origin` has one number per stored axis.
-pub(super) fn write_chunk(dataset: &Dataset, origin: &[u64], packed: &[u8]) -> Result<()> {
-    if origin.len() != dataset.ndim() {
-        return Err(format!(
-            "a chunk at {origin:?} does not fit a dataset of rank {}",
-            dataset.ndim()
-        )
-        .into());
-    }
-    sync(|| {
-        let bytes: *const c_void = packed.as_ptr().cast();
-        // SAFETY: the rank was checked, and the length is that of the buffer; the library rejects
-        // an invalid origin.
-        let written = unsafe {
-            H5Dwrite_chunk(
-                dataset.id(),
-                p::H5P_DEFAULT,
-                0,
-                origin.as_ptr(),
-                packed.len(),
-                bytes,
-            )
-        };
-        hdf5::h5check(written).map(|_| ())
-    })
 }

@@ -1,8 +1,8 @@
-//! Lookup of single stored chunks, and the type of a dataset's chunk index.
+//! Lookup and writing of single stored chunks, and the type of a dataset's chunk index.
 
 use hdf5::{Dataset, Result, sync::sync};
 use hdf5_sys::h5d::{
-    H5D_CHUNK_IDX_BTREE, H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2,
+    H5D_CHUNK_IDX_BTREE, H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2, H5Dwrite_chunk,
 };
 use hdf5_sys::h5p as p;
 
@@ -46,13 +46,7 @@ pub(in crate::volume::hdf5) fn read_chunk(
     origin: &[u64],
     into: &mut [u8],
 ) -> Result<RawChunk> {
-    if origin.len() != dataset.ndim() {
-        return Err(format!(
-            "a chunk at {origin:?} does not fit a dataset of rank {}",
-            dataset.ndim()
-        )
-        .into());
-    }
+    ensure_rank(dataset, origin)?;
     // Before the call, the capacity of `into`; after it, the stored length.
     let mut length = into.len();
     let mut mask = 0;
@@ -75,4 +69,38 @@ pub(in crate::volume::hdf5) fn read_chunk(
         length: u32::try_from(length).unwrap_or(u32::MAX),
         mask,
     })
+}
+
+/// Stores a chunk that is already filtered. `origin` has one number per stored axis.
+pub(in crate::volume::hdf5) fn write_chunk(
+    dataset: &Dataset,
+    origin: &[u64],
+    packed: &[u8],
+) -> Result<()> {
+    ensure_rank(dataset, origin)?;
+    sync(|| {
+        let bytes = packed.as_ptr().cast();
+        // SAFETY: the rank was checked, and the length is that of the buffer; the library rejects
+        // an invalid origin.
+        let written = unsafe {
+            H5Dwrite_chunk(
+                dataset.id(),
+                p::H5P_DEFAULT,
+                0,
+                origin.as_ptr(),
+                packed.len(),
+                bytes,
+            )
+        };
+        hdf5::h5check(written).map(drop)
+    })
+}
+
+/// Fails unless `origin` has one number per stored axis.
+fn ensure_rank(dataset: &Dataset, origin: &[u64]) -> Result<()> {
+    let rank = dataset.ndim();
+    if origin.len() == rank {
+        return Ok(());
+    }
+    Err(format!("a chunk at {origin:?} does not fit a dataset of rank {rank}").into())
 }

@@ -145,7 +145,7 @@ pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
     let driver = driver()?;
     let number: *const u64 = &raw const admission.number;
     // SAFETY: the library copies `fapl_size` bytes, the size of the number.
-    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, number.cast()) }).map(|_| ())
+    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, number.cast()) }).map(drop)
 }
 
 /// The driver's identifier; registered on first use and never unregistered.
@@ -315,11 +315,8 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    if address == UNDEFINED
-        || address
-            .checked_add(size as u64)
-            .is_none_or(|end| end > MAX_ADDRESS)
-    {
+    let end = address.checked_add(size as u64);
+    if end.is_none_or(|end| end > MAX_ADDRESS) {
         return FAIL;
     }
     // SAFETY: the library passes an open file of this driver, and a buffer of `size` bytes.

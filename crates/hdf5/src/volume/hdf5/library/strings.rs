@@ -58,16 +58,15 @@ pub(in crate::volume::hdf5) fn read_strings(
         }
     })
     .map_err(|error| format!("{error} (texts may take {} MiB at once)", most >> 20))?;
-    let mut strings = Vec::with_capacity(pointers.len());
-    for pointer in pointers {
-        strings.push(if pointer.is_null() {
-            Vec::new()
-        } else {
-            // SAFETY: the library has written the string to the arena, where a zero byte follows
-            // it; the arena is dropped below.
-            unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
-        });
-    }
+    let strings = pointers.into_iter().map(|pointer| {
+        if pointer.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: the library has written the string to the arena, where a zero byte follows it;
+        // the arena is dropped below.
+        unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
+    });
+    let strings = strings.collect();
     drop(arena);
     Ok(strings)
 }
