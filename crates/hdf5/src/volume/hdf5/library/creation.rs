@@ -16,8 +16,8 @@ use super::handle::{Id, LONGEST_NAME, native, path_text, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::grid::Stripes;
 
-/// The maximum number of axes of a dataspace (`H5S_MAX_RANK`).
-const MAX_RANK: usize = 32;
+/// The maximum number of axes of a dataspace, and of an array (`H5S_MAX_RANK`).
+pub(super) const MAX_RANK: usize = 32;
 
 /// One filter of a dataset's pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

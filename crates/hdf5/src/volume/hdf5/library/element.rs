@@ -3,14 +3,12 @@
 use hdf5::{Dataset, Datatype, Result, from_id, sync::sync};
 use hdf5_sys::h5::H5free_memory;
 use hdf5_sys::h5d::H5Dget_type;
-use hdf5_sys::h5t as t;
+use hdf5_sys::h5t::{self as t, H5T_class_t as Class};
 
+use super::creation::MAX_RANK;
 use super::handle::{Id, native, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::significant::SignificantBits;
-
-/// The maximum number of axes of an array (`H5S_MAX_RANK`).
-const MAX_ARRAY_RANK: usize = 32;
 
 /// The stored element type of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,9 +101,7 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
         unsafe {
             let own = Id::new(H5Dget_type(dataset.id()))?;
             match t::H5Tget_class(own.0) {
-                t::H5T_class_t::H5T_INTEGER
-                | t::H5T_class_t::H5T_FLOAT
-                | t::H5T_class_t::H5T_ENUM => native(voxel),
+                Class::H5T_INTEGER | Class::H5T_FLOAT | Class::H5T_ENUM => native(voxel),
                 // The library converts neither bitfields to integers nor arrays to numbers.
                 _ => from_id(hdf5::h5check(t::H5Tget_native_type(
                     own.0,
@@ -122,10 +118,10 @@ fn type_of(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
     match class {
-        t::H5T_class_t::H5T_INTEGER => Ok(integer_type(own)),
-        t::H5T_class_t::H5T_FLOAT => Ok(float_type(own)),
-        t::H5T_class_t::H5T_BITFIELD => Ok(bitfield_type(own)),
-        t::H5T_class_t::H5T_ENUM => {
+        Class::H5T_INTEGER => Ok(integer_type(own)),
+        Class::H5T_FLOAT => Ok(float_type(own)),
+        Class::H5T_BITFIELD => Ok(bitfield_type(own)),
+        Class::H5T_ENUM => {
             let bool_like = is_bool(own);
             Ok(integer_type(&base(own)?).map(|stored| match stored.voxel {
                 VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
@@ -135,12 +131,12 @@ fn type_of(own: &Id) -> Result<Option<StoredType>> {
                 _ => stored,
             }))
         }
-        t::H5T_class_t::H5T_COMPOUND => compound_type(own),
-        t::H5T_class_t::H5T_COMPLEX => {
+        Class::H5T_COMPOUND => compound_type(own),
+        Class::H5T_COMPLEX => {
             let part = type_of(&base(own)?)?;
             Ok(part.and_then(|part| part.repeated(own, vec![2], ElementMeaning::Complex)))
         }
-        t::H5T_class_t::H5T_ARRAY => array_type(own),
+        Class::H5T_ARRAY => array_type(own),
         _ => Ok(None),
     }
 }
@@ -174,7 +170,7 @@ impl StoredType {
 /// The type of arrays of numbers.
 fn array_type(own: &Id) -> Result<Option<StoredType>> {
     let part = type_of(&base(own)?)?;
-    let mut extents = vec![0; MAX_ARRAY_RANK];
+    let mut extents = vec![0; MAX_RANK];
     // SAFETY: no array has more axes than the buffer has places.
     let rank = unsafe { hdf5::h5check(t::H5Tget_array_dims2(own.0, extents.as_mut_ptr()))? };
     extents.truncate(rank as usize);
@@ -201,14 +197,15 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
         let member = Id::new(unsafe { t::H5Tget_member_type(own.0, index) })?;
         types.push(type_of(&member)?);
     }
-    let Some(first) = types.first().cloned().flatten() else {
+    // If all are equal, one is left.
+    types.dedup();
+    let [Some(only)] = types.as_slice() else {
         return Ok(None);
     };
-    let are_equal = types.iter().all(|member| member.as_ref() == Some(&first));
-    if !are_equal || first.voxel.is_integer() != (meaning == ElementMeaning::Colour) {
+    if only.voxel.is_integer() != (meaning == ElementMeaning::Colour) {
         return Ok(None);
     }
-    Ok(first.repeated(own, vec![u64::from(count)], meaning))
+    Ok(only.clone().repeated(own, vec![u64::from(count)], meaning))
 }
 
 /// Whether the name of each member is one of the known names for its place.
@@ -236,25 +233,23 @@ fn bitfield_type(own: &Id) -> Option<StoredType> {
 fn other_type(own: &Id) -> OtherType {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
-    let is_list = class == t::H5T_class_t::H5T_VLEN;
+    let is_list = class == Class::H5T_VLEN;
     // SAFETY: plain call on the open type of the list's members.
     let is_of_bytes = is_list && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
     let is_text = matches!(
         class,
-        t::H5T_class_t::H5T_STRING | t::H5T_class_t::H5T_REFERENCE | t::H5T_class_t::H5T_TIME
+        Class::H5T_STRING | Class::H5T_REFERENCE | Class::H5T_TIME
     );
     let what = match class {
-        t::H5T_class_t::H5T_STRING => "texts",
-        t::H5T_class_t::H5T_REFERENCE => "references",
-        t::H5T_class_t::H5T_TIME => "times",
-        t::H5T_class_t::H5T_COMPOUND => "compounds that are neither complex numbers nor colours",
-        t::H5T_class_t::H5T_COMPLEX => {
-            "complex numbers of floats that are not IEEE's of 32 or 64 bits"
-        }
-        t::H5T_class_t::H5T_ARRAY => "arrays of other elements than numbers of 8 to 64 bits",
-        t::H5T_class_t::H5T_OPAQUE => "opaque bytes",
-        t::H5T_class_t::H5T_VLEN if !is_of_bytes => "lists of any length",
-        t::H5T_class_t::H5T_VLEN => "lists of any length, as of encoded pictures (JPEG, PNG)",
+        Class::H5T_STRING => "texts",
+        Class::H5T_REFERENCE => "references",
+        Class::H5T_TIME => "times",
+        Class::H5T_COMPOUND => "compounds that are neither complex numbers nor colours",
+        Class::H5T_COMPLEX => "complex numbers of floats that are not IEEE's of 32 or 64 bits",
+        Class::H5T_ARRAY => "arrays of other elements than numbers of 8 to 64 bits",
+        Class::H5T_OPAQUE => "opaque bytes",
+        Class::H5T_VLEN if !is_of_bytes => "lists of any length",
+        Class::H5T_VLEN => "lists of any length, as of encoded pictures (JPEG, PNG)",
         _ => "numbers of more than 64 bits",
     };
     OtherType {
@@ -295,6 +290,18 @@ impl NumberLayout {
             big_endian: order == t::H5T_order_t::H5T_ORDER_BE,
         }
     }
+
+    /// The type of elements that are one number of this layout, read as `voxel`.
+    fn stored_type(self, voxel: VoxelType, plain: bool) -> StoredType {
+        StoredType {
+            voxel,
+            plain,
+            significant: self.significant,
+            big_endian: self.big_endian,
+            meaning: ElementMeaning::Voxels,
+            extents: Vec::new(),
+        }
+    }
 }
 
 fn integer_type(own: &Id) -> Option<StoredType> {
@@ -305,12 +312,8 @@ fn integer_type(own: &Id) -> Option<StoredType> {
 
 /// The type of an integer or, as an unsigned one, of a bitfield.
 fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
-    let NumberLayout {
-        size,
-        significant,
-        big_endian,
-    } = NumberLayout::new(own, signed);
-    let voxel = match (size, signed) {
+    let layout = NumberLayout::new(own, signed);
+    let voxel = match (layout.size, signed) {
         (1, false) => VoxelType::U8,
         (1, true) => VoxelType::I8,
         (2, false) => VoxelType::U16,
@@ -321,15 +324,8 @@ fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
         (5..=8, true) => VoxelType::I64,
         _ => return None,
     };
-    let plain = matches!(size, 1 | 2 | 4 | 8);
-    Some(StoredType {
-        voxel,
-        plain,
-        significant,
-        big_endian,
-        meaning: ElementMeaning::Voxels,
-        extents: Vec::new(),
-    })
+    let plain = matches!(layout.size, 1 | 2 | 4 | 8);
+    Some(layout.stored_type(voxel, plain))
 }
 
 fn float_type(own: &Id) -> Option<StoredType> {
@@ -362,12 +358,8 @@ fn float_type(own: &Id) -> Option<StoredType> {
         voxel
     };
     Some(StoredType {
-        voxel,
-        plain,
         significant: None,
-        big_endian: layout.big_endian,
-        meaning: ElementMeaning::Voxels,
-        extents: Vec::new(),
+        ..layout.stored_type(voxel, plain)
     })
 }
 
