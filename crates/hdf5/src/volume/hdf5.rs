@@ -303,13 +303,13 @@ impl OpenFile {
     /// The numbers of the small dataset at `path`, of any shape, if it exists.
     pub fn numbers(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
-        attributes::numbers(&found.object)
+        attributes::numbers(&found.object, attributes::MAX_VALUES)
     }
 
     /// The numbers of the dataset at `path`, which may have one for each slice of a long series.
     pub fn table(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
-        attributes::many_numbers(&found.object)
+        attributes::numbers(&found.object, attributes::MAX_IN_TABLE)
     }
 
     /// The columns of numbers or strings of the table at `path`: a compound dataset, or a group of

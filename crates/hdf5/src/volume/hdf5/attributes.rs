@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use hdf5::types::{
-    FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode,
+    FixedAscii, FixedUnicode, FloatSize, TypeDescriptor as Type, VarLenAscii, VarLenUnicode,
 };
 use hdf5::{Attribute, Container, H5Type, Location};
 use voltile_base::paint::Number;
 
 use super::links::Node;
 
-/// The maximum number of values of an attribute or table that is read; the known layouts need
-/// fewer.
-const MAX_VALUES: usize = 1 << 16;
+/// The maximum number of values of an attribute or small dataset that is read; the known layouts
+/// need fewer.
+pub(super) const MAX_VALUES: usize = 1 << 16;
 /// The maximum length of a table, with a number for each slice, that is read.
-const MAX_IN_TABLES: usize = 1 << 24;
+pub(super) const MAX_IN_TABLE: usize = 1 << 24;
 
 /// Arrays of more values are not shown to people.
 const MAX_SHOWN: usize = 64;
@@ -50,10 +50,7 @@ impl Attributes {
     pub fn has(&self, name: &str) -> bool {
         match &self.names {
             Some(names) => names.iter().any(|known| known == name),
-            None => self
-                .location
-                .as_ref()
-                .is_some_and(|location| location.attr(name).is_ok()),
+            None => self.attribute(name).is_some(),
         }
     }
 
@@ -70,7 +67,7 @@ impl Attributes {
 
     /// The attribute's numbers, of any integer or float type, or of an enumeration.
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
-        numbers(&*self.attribute(name)?)
+        numbers(&*self.attribute(name)?, MAX_VALUES)
     }
 
     /// The first of the attribute's numbers.
@@ -85,9 +82,12 @@ impl Attributes {
             return None;
         }
         match descriptor(&values)? {
-            TypeDescriptor::Integer(_) => Some(whole(values.read_raw::<i64>().ok()?)),
-            TypeDescriptor::Unsigned(_) => Some(whole(values.read_raw::<u64>().ok()?)),
-            _ => Some(numbers(&values)?.into_iter().map(Number::Real).collect()),
+            Type::Integer(_) => Some(whole(values.read_raw::<i64>().ok()?)),
+            Type::Unsigned(_) => Some(whole(values.read_raw::<u64>().ok()?)),
+            _ => {
+                let numbers = numbers(&values, MAX_VALUES)?;
+                Some(numbers.into_iter().map(Number::Real).collect())
+            }
         }
     }
 
@@ -96,8 +96,10 @@ impl Attributes {
     pub fn flag(&self, name: &str) -> Option<bool> {
         let values = self.attribute(name)?;
         match descriptor(&values)? {
-            TypeDescriptor::Boolean => values.read_raw::<bool>().ok()?.first().copied(),
-            _ => numbers(&values)?.first().map(|number| *number != 0.0),
+            Type::Boolean => values.read_raw::<bool>().ok()?.first().copied(),
+            _ => numbers(&values, MAX_VALUES)?
+                .first()
+                .map(|number| *number != 0.0),
         }
     }
 
@@ -120,26 +122,21 @@ impl Attributes {
     fn words(&self, name: &str) -> Option<String> {
         let values = self.attribute(name)?;
         // Imaris writes texts as arrays of characters.
-        if descriptor(&values) == Some(TypeDescriptor::FixedAscii(1)) {
+        if descriptor(&values) == Some(Type::FixedAscii(1)) {
             return self.text(name);
         }
         if values.size() > MAX_SHOWN {
             return Some(format!("{} values", values.size()));
         }
-        if let Some(numbers) = self.exact_numbers(name) {
-            return Some(joined(&numbers));
-        }
-        if let Some(texts) = self.texts(name) {
-            return Some(joined(&texts));
-        }
-        match self.flag(name) {
-            Some(flag) => Some(flag.to_string()),
-            None => Some("a value of another type".to_owned()),
-        }
+        let numbers = self.exact_numbers(name).map(|numbers| joined(&numbers));
+        let words = numbers
+            .or_else(|| self.texts(name).map(|texts| joined(&texts)))
+            .or_else(|| self.flag(name).map(|flag| flag.to_string()));
+        Some(words.unwrap_or_else(|| "a value of another type".to_owned()))
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
-        if !self.has(name) {
+        if self.names.is_some() && !self.has(name) {
             return None;
         }
         self.location.as_ref()?.attr(name).ok()
@@ -162,7 +159,7 @@ fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {
 }
 
 /// The type of the values of an attribute or dataset; `None` if the `hdf5` crate lacks it.
-fn descriptor(values: &Container) -> Option<TypeDescriptor> {
+fn descriptor(values: &Container) -> Option<Type> {
     values.dtype().ok()?.to_descriptor().ok()
 }
 
@@ -175,24 +172,16 @@ pub(super) fn texts(values: &Container) -> Option<Vec<String>> {
     // next larger type. Long ones take much memory.
     let size = values.size();
     match descriptor(values)? {
-        TypeDescriptor::VarLenUnicode => texts_of::<VarLenUnicode>(values),
-        TypeDescriptor::VarLenAscii => texts_of::<VarLenAscii>(values),
-        TypeDescriptor::FixedAscii(1) => texts_of::<FixedAscii<1>>(values),
-        TypeDescriptor::FixedAscii(2..=64) => texts_of::<FixedAscii<64>>(values),
-        TypeDescriptor::FixedAscii(65..=4096) if size <= 256 => {
-            texts_of::<FixedAscii<4096>>(values)
-        }
-        TypeDescriptor::FixedAscii(4097..=65536) if size == 1 => {
-            texts_of::<FixedAscii<65536>>(values)
-        }
-        TypeDescriptor::FixedUnicode(1) => texts_of::<FixedUnicode<1>>(values),
-        TypeDescriptor::FixedUnicode(2..=64) => texts_of::<FixedUnicode<64>>(values),
-        TypeDescriptor::FixedUnicode(65..=4096) if size <= 256 => {
-            texts_of::<FixedUnicode<4096>>(values)
-        }
-        TypeDescriptor::FixedUnicode(4097..=65536) if size == 1 => {
-            texts_of::<FixedUnicode<65536>>(values)
-        }
+        Type::VarLenUnicode => texts_of::<VarLenUnicode>(values),
+        Type::VarLenAscii => texts_of::<VarLenAscii>(values),
+        Type::FixedAscii(1) => texts_of::<FixedAscii<1>>(values),
+        Type::FixedAscii(2..=64) => texts_of::<FixedAscii<64>>(values),
+        Type::FixedAscii(65..=4096) if size <= 256 => texts_of::<FixedAscii<4096>>(values),
+        Type::FixedAscii(4097..=65536) if size == 1 => texts_of::<FixedAscii<65536>>(values),
+        Type::FixedUnicode(1) => texts_of::<FixedUnicode<1>>(values),
+        Type::FixedUnicode(2..=64) => texts_of::<FixedUnicode<64>>(values),
+        Type::FixedUnicode(65..=4096) if size <= 256 => texts_of::<FixedUnicode<4096>>(values),
+        Type::FixedUnicode(4097..=65536) if size == 1 => texts_of::<FixedUnicode<65536>>(values),
         _ => None,
     }
 }
@@ -208,25 +197,16 @@ fn texts_of<T: H5Type + AsRef<[u8]>>(values: &Container) -> Option<Vec<String>> 
 }
 
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or
-/// is too long.
-pub(super) fn numbers(values: &Container) -> Option<Vec<f64>> {
-    numbers_up_to(MAX_VALUES, values)
-}
-
-/// The numbers of a dataset that may be long.
-pub(super) fn many_numbers(values: &Container) -> Option<Vec<f64>> {
-    numbers_up_to(MAX_IN_TABLES, values)
-}
-
-fn numbers_up_to(most: usize, values: &Container) -> Option<Vec<f64>> {
+/// more than `most` values.
+pub(super) fn numbers(values: &Container, most: usize) -> Option<Vec<f64>> {
     if values.size() > most {
         return None;
     }
     match descriptor(values)? {
-        TypeDescriptor::Float(FloatSize::U4 | FloatSize::U8)
-        | TypeDescriptor::Integer(_)
-        | TypeDescriptor::Unsigned(_)
-        | TypeDescriptor::Enum(_) => values.read_raw::<f64>().ok(),
+        Type::Float(FloatSize::U4 | FloatSize::U8)
+        | Type::Integer(_)
+        | Type::Unsigned(_)
+        | Type::Enum(_) => values.read_raw::<f64>().ok(),
         _ => None,
     }
 }

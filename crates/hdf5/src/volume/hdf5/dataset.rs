@@ -793,7 +793,7 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
     let name = attributes.text("NAME").unwrap_or_default();
     let has_values = is_own(&scale) && !name.starts_with(NO_COORDINATES);
     let values = if has_values {
-        attributes::numbers(&scale).unwrap_or_default()
+        attributes::numbers(&scale, attributes::MAX_VALUES).unwrap_or_default()
     } else {
         Vec::new()
     };

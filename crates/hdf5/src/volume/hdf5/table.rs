@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor};
+use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor as Type};
 use hdf5::{Dataset, Datatype};
 use voltile_base::flow::stalls;
 
@@ -31,7 +31,7 @@ pub struct StoredColumn {
     file: Arc<StoredFile>,
     dataset: Dataset,
     /// The type of a cell in memory.
-    cell: TypeDescriptor,
+    cell: Type,
     is_field: bool,
     /// The number of rows that are read together.
     block: usize,
@@ -81,11 +81,10 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
         return Err("its data is in other files, or its chunks are too large".into());
     }
     let (fields, is_field) = match stored.to_descriptor()? {
-        TypeDescriptor::Compound(CompoundType { fields, .. }) => (fields, true),
+        Type::Compound(CompoundType { fields, .. }) => (fields, true),
         own => (vec![CompoundField::new("", own, 0, 0)], false),
     };
     let columns = fields.into_iter().filter_map(|field| {
-        use TypeDescriptor as Type;
         let (cell, is_text) = match field.ty {
             Type::Integer(_) | Type::Boolean | Type::Enum(_) => (Type::Integer(IntSize::U8), false),
             Type::Unsigned(_) => (Type::Unsigned(IntSize::U8), false),
@@ -136,17 +135,13 @@ impl StoredColumn {
 
     /// The cells of some rows.
     fn cells(&self, start: u64, count: u64) -> hdf5::Result<Cells> {
-        let name = &self.name;
         let cell = &self.cell;
-        let size = self.cell.size();
-        let fields = vec![CompoundField::new(name, cell.clone(), 0, 0)];
-        let whole = TypeDescriptor::Compound(CompoundType { fields, size });
+        let size = cell.size();
+        let fields = vec![CompoundField::new(&self.name, cell.clone(), 0, 0)];
+        let whole = Type::Compound(CompoundType { fields, size });
         let _library = library_lock::lock().map_err(|error| error.to_string())?;
         let memory = Datatype::from_descriptor(if self.is_field { &whole } else { cell })?;
-        if matches!(
-            cell,
-            TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode
-        ) {
+        if matches!(cell, Type::VarLenAscii | Type::VarLenUnicode) {
             return library::read_strings(&self.dataset, &memory, start, count, MAX_BYTES)
                 .map(Cells::Strings);
         }
@@ -181,11 +176,11 @@ fn fixed_text(cell: &[u8]) -> &[u8] {
 }
 
 /// Writes a number of one of the types that cells have in memory.
-fn write_number(text: &mut String, number: &TypeDescriptor, cell: &[u8]) -> Result<(), String> {
+fn write_number(text: &mut String, number: &Type, cell: &[u8]) -> Result<(), String> {
     let written = if let Ok(bytes) = cell.try_into() {
         match number {
-            TypeDescriptor::Integer(_) => write!(text, "{}", i64::from_ne_bytes(bytes)),
-            TypeDescriptor::Unsigned(_) => write!(text, "{}", u64::from_ne_bytes(bytes)),
+            Type::Integer(_) => write!(text, "{}", i64::from_ne_bytes(bytes)),
+            Type::Unsigned(_) => write!(text, "{}", u64::from_ne_bytes(bytes)),
             _ => write!(text, "{}", f64::from_ne_bytes(bytes)),
         }
     } else {
