@@ -141,7 +141,6 @@ mod tests {
             false => OpenError::Refused {
                 file,
                 name: name.clone(),
-                why: "which is elsewhere",
             },
         };
         UnfollowedLink {

@@ -53,17 +53,16 @@ pub enum OpenError {
         /// The missing part of the path, or the missing file that it links to.
         name: String,
     },
-    /// The file refers to another one that it must not refer to.
+    /// The file refers to another one outside its own folder, which is not allowed.
     #[error(
-        "{file} refers to {name:?}, {why}; if you trust the file, set allow_external = true on the dataset"
+        "{file} refers to {name:?}, which is not below its own folder; if you trust the file, set allow_external = true \
+         on the dataset"
     )]
     Refused {
         /// The file.
         file: Location,
         /// The other file, by the name in the file.
         name: String,
-        /// Why that is not allowed.
-        why: &'static str,
     },
 }
 

@@ -645,11 +645,9 @@ impl Follower<'_> {
         if self.opener.policy == LinkPolicy::Anywhere {
             return Ok(());
         }
-        let why = "which is not below its own folder";
         let refused = OpenError::Refused {
             file: from.location.clone(),
             name: name.to_owned(),
-            why,
         };
         if self.logs_refusals {
             tracing::warn!("{refused}");
