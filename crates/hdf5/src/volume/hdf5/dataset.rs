@@ -260,7 +260,7 @@ impl StoredDataset {
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
             file,
-            files: audited.files,
+            files: audited.files.into_iter().collect(),
             missing: audited.missing,
             gaps: gaps.collect(),
             path: path.to_owned(),

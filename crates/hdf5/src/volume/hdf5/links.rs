@@ -12,7 +12,7 @@
 //! value.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hdf5::plist::DatasetCreate;
@@ -88,7 +88,7 @@ pub(super) struct Follower<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Audited {
     /// All files that contain its voxels, including missing ones.
-    pub files: Vec<FileIdentity>,
+    pub files: BTreeSet<FileIdentity>,
     /// The raw files of the dataset itself, in order.
     pub raw: Vec<RawFile>,
     /// The files that it refers to and that do not exist.
@@ -110,12 +110,10 @@ pub struct MissingFiles {
 /// The state of an audit.
 #[derive(Default)]
 struct Audit {
+    /// What has been found so far.
+    result: Audited,
     /// The sources visited, as (file, dataset), each with what is missing, if anything is.
     seen: HashMap<(Location, String), Option<String>>,
-    /// The parts of the audited dataset whose sources are missing.
-    gaps: Vec<Vec<Stripes>>,
-    files: BTreeSet<FileIdentity>,
-    missing: MissingFiles,
     /// The files that contain virtual datasets, or links on the way to their sources.
     holders: Vec<Arc<StoredFile>>,
     /// The sources that links lead to, by the file and the path at which the links begin.
@@ -128,7 +126,7 @@ struct Audit {
 }
 
 impl Audit {
-    fn finish(self, raw: Vec<RawFile>) -> Result<Audited, OpenError> {
+    fn finish(self) -> Result<Audited, OpenError> {
         // The library opens a source under the admission of the referring file or of the first
         // file.
         for holder in &self.holders {
@@ -145,12 +143,7 @@ impl Audit {
                 return Err(OpenError::object(&file.location, path, problem));
             }
         }
-        Ok(Audited {
-            files: self.files.into_iter().collect(),
-            raw,
-            missing: self.missing,
-            gaps: self.gaps,
-        })
+        Ok(self.result)
     }
 }
 
@@ -163,9 +156,9 @@ impl Follower<'_> {
     ) -> Result<(FoundObject<Dataset>, Audited), OpenError> {
         let found = self.unaudited_dataset(file, path, None)?;
         let mut audit = Audit::default();
-        audit.files.extend(found.passed.iter().cloned());
-        let (raw, _) = self.audit(&found, &mut audit, 0)?;
-        audit.finish(raw).map(|audited| (found, audited))
+        audit.result.files.extend(found.passed.iter().cloned());
+        self.audit(&found, &mut audit, 0)?;
+        audit.finish().map(|audited| (found, audited))
     }
 
     /// The group or dataset at `path`. The dataset is not audited and must not be read.
@@ -239,20 +232,15 @@ impl Follower<'_> {
         path: &str,
         audit: Option<&mut Audit>,
     ) -> Result<FoundObject<Node>, OpenError> {
-        let PathEnd {
-            file,
-            group,
-            name,
-            passed,
-        } = self.walk(file, path, audit)?;
-        let object = match name {
-            Some(name) => open_object(&file, &group, path, &name)?,
-            None => Node::Group(group),
+        let end = self.walk(file, path, audit)?;
+        let object = match end.name {
+            Some(name) => open_object(&end.file, &end.group, path, &name)?,
+            None => Node::Group(end.group),
         };
         Ok(FoundObject {
-            file,
+            file: end.file,
             object,
-            passed,
+            passed: end.passed,
         })
     }
 
@@ -385,14 +373,15 @@ impl Follower<'_> {
         self.opener.open_resolved(Location::Object(target))
     }
 
-    /// Checks and collects, recursively, all files that reading the dataset would open; returns its
-    /// raw files, and whether it is a virtual dataset all of whose sources are missing.
+    /// Checks and collects, recursively, all files that reading the dataset would open; returns
+    /// whether it is a virtual dataset all of whose sources are missing. `depth` is 0 for the dataset
+    /// to be opened, 1 for its sources, and so on.
     fn audit(
         &self,
         found: &FoundObject<Dataset>,
         audit: &mut Audit,
         depth: usize,
-    ) -> Result<(Vec<RawFile>, bool), OpenError> {
+    ) -> Result<bool, OpenError> {
         let name = path_of(&found.object);
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         if depth > MAX_LINKS {
@@ -400,17 +389,12 @@ impl Follower<'_> {
                 "virtual datasets are nested too deeply; is there a loop?".to_owned(),
             ));
         }
-        audit.files.insert(found.file.identity().clone());
+        let result = &mut audit.result;
+        result.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            if let Err(problem) = refuse_parts(&creation) {
-                let refused = wrong(problem);
-                if self.logs_refusals {
-                    tracing::warn!("{refused}");
-                }
-                return Err(refused);
-            }
-            return Ok((Vec::new(), false));
+            let refused = |problem| self.logged(wrong(problem));
+            return refuse_parts(&creation).map_err(refused).map(|()| false);
         }
         let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
@@ -419,14 +403,17 @@ impl Follower<'_> {
             ));
         }
         for file in &raw {
-            audit.files.insert(file.identity.clone());
-            audit.files.extend(file.alias.clone());
+            result.files.insert(file.identity.clone());
+            result.files.extend(file.alias.clone());
             if !file.identity.exists() {
-                audit.missing.raw.insert(file.identity.path().to_owned());
+                result.missing.raw.insert(file.identity.path().to_owned());
             }
         }
+        if depth == 0 {
+            result.raw = raw;
+        }
         if creation.layout() != Layout::Virtual {
-            return Ok((raw, false));
+            return Ok(false);
         }
         audit.holders.push(Arc::clone(&found.file));
         let sources = library::virtual_sources(&creation).map_err(|e| wrong(e.to_string()))?;
@@ -439,11 +426,11 @@ impl Follower<'_> {
                 Err(error) => return Err(error),
             };
             are_all_missing &= is_missing;
-            if depth == 0 && is_missing && audit.gaps.len() < MAX_PARTS {
-                audit.gaps.extend(source.place);
+            if depth == 0 && is_missing && audit.result.gaps.len() < MAX_PARTS {
+                audit.result.gaps.extend(source.place);
             }
         }
-        Ok((raw, are_all_missing))
+        Ok(are_all_missing)
     }
 
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
@@ -456,22 +443,16 @@ impl Follower<'_> {
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         let mut raw_files = Vec::new();
         for raw in library::raw_files(creation).map_err(|e| wrong(e.to_string()))? {
+            let subject = format!("its raw file {:?}", raw.name);
             let target = found.file.folder().join(&raw.name);
             let identity = match self.allowed(&found.file, &raw.name, &target)? {
                 Some(resolved) if !is_regular(&resolved) => {
-                    return Err(wrong(format!(
-                        "its raw file {:?} is not a regular file",
-                        raw.name
-                    )));
+                    return Err(wrong(format!("{subject} is not a regular file")));
                 }
                 Some(resolved) => {
                     let Opener { files, growing, .. } = self.opener;
-                    files.identity(&resolved, *growing).map_err(|e| {
-                        wrong(format!(
-                            "its raw file {:?} cannot be inspected: {e}",
-                            raw.name
-                        ))
-                    })?
+                    let identity = files.identity(&resolved, *growing);
+                    identity.map_err(|e| wrong(format!("{subject} cannot be inspected: {e}")))?
                 }
                 None => FileIdentity::missing(&target),
             };
@@ -503,7 +484,7 @@ impl Follower<'_> {
             if let Some(missing) = missing {
                 let is_first = number == 0;
                 if is_first {
-                    audit.missing.sources.insert(missing);
+                    audit.result.missing.sources.insert(missing);
                 }
                 return Ok(is_first);
             }
@@ -541,18 +522,13 @@ impl Follower<'_> {
         }
         let missing = match self.unaudited_dataset(&source, dataset, Some(audit)) {
             Ok(part) => {
-                let name = source
-                    .location
-                    .as_path()
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned();
+                let file_name = source.location.as_path().file_name();
+                let name = file_name.unwrap_or_default().to_string_lossy().into_owned();
                 if !part.passed.is_empty() {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
                 }
-                let (_, are_all_missing) = self.audit(&part, audit, depth + 1)?;
+                let are_all_missing = self.audit(&part, audit, depth + 1)?;
                 are_all_missing.then(|| format!("all sources of {dataset} in {name}"))
             }
             Err(missing @ OpenError::Missing { .. }) => Some(missing.to_string()),
@@ -573,28 +549,25 @@ impl Follower<'_> {
         if name == "." {
             return Ok(Some(Arc::clone(from)));
         }
+        let files = &mut audit.result.files;
         // The library also tries the working directory, where our file driver opens nothing.
-        let tried = places(from, name);
-        let target = tried.iter().find(|place| place.exists());
-        let resolved = match target {
-            Some(target) => self.allowed(from, name, target)?,
-            None => None,
-        };
-        let (Some(target), Some(resolved)) = (target, resolved) else {
-            audit
-                .files
-                .extend(tried.iter().map(|place| FileIdentity::missing(place)));
+        let mut found = None;
+        for target in places(from, name) {
+            if target.exists()
+                && let Some(resolved) = self.allowed(from, name, &target)?
+            {
+                found = Some((target, resolved));
+                break;
+            }
+            // If a file appears there, the library would read it.
+            files.insert(FileIdentity::missing(&target));
+        }
+        let Some((target, resolved)) = found else {
             return Ok(None);
         };
-        // If one of the paths before it appears, or a symbolic link is redirected, the library
-        // would read another file.
-        let before = tried
-            .iter()
-            .take_while(|place| *place != target)
-            .map(|place| FileIdentity::missing(place));
-        audit.files.extend(before);
-        if *target != resolved {
-            audit.files.insert(FileIdentity::of_unresolved(target));
+        if target != resolved {
+            // If the symbolic link is redirected, the library would read another file.
+            files.insert(FileIdentity::of_unresolved(&target));
             let folders = audit
                 .link_folders
                 .entry(Location::Path(resolved.clone()))
@@ -609,13 +582,13 @@ impl Follower<'_> {
             Err(_) => FileIdentity::of_path(&resolved).ok(),
         };
         if let Some(identity) = identity {
-            audit.files.insert(identity.clone());
+            files.insert(identity.clone());
             for folder in audit.link_folders.get(&from.location).into_iter().flatten() {
                 audit
                     .admitted
                     .push((folder.join(last_component(name)), identity.clone()));
             }
-            audit.admitted.push((target.clone(), identity));
+            audit.admitted.push((target, identity));
         }
         opened.map(Some)
     }
@@ -645,14 +618,18 @@ impl Follower<'_> {
         if self.opener.policy == LinkPolicy::Anywhere {
             return Ok(());
         }
-        let refused = OpenError::Refused {
+        Err(self.logged(OpenError::Refused {
             file: from.location.clone(),
             name: name.to_owned(),
-        };
+        }))
+    }
+
+    /// Logs a refusal, if refusals are logged, and returns it.
+    fn logged(&self, refusal: OpenError) -> OpenError {
         if self.logs_refusals {
-            tracing::warn!("{refused}");
+            tracing::warn!("{refusal}");
         }
-        Err(refused)
+        refusal
     }
 }
 
@@ -745,12 +722,8 @@ fn last_component(name: &str) -> &str {
 
 /// Whether a path as written, without resolving links, leads out of the folder.
 fn climbs(folder: &Path, target: &Path) -> bool {
-    let Ok(inside) = target.strip_prefix(folder) else {
-        return true;
-    };
-    inside
-        .components()
-        .any(|part| part == std::path::Component::ParentDir)
+    let inside = target.strip_prefix(folder);
+    !inside.is_ok_and(|inside| inside.components().all(|part| part != Component::ParentDir))
 }
 
 /// Whether a name is a pattern for a numbered series.
