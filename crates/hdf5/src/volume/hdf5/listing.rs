@@ -14,7 +14,7 @@ use hdf5::Group;
 use super::OpenError;
 use super::file::StoredFile;
 use super::library::{self, Link, LinkKind};
-use super::links::{Follower, PathEnd, root};
+use super::links::{Follower, root};
 use crate::store::Location;
 
 /// The maximum number of objects visited.
@@ -70,19 +70,16 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
     let mut walk = ListingWalk {
         follower,
         first: file.location.clone(),
-        files: HashMap::new(),
-        seen: HashSet::new(),
+        seen: HashMap::new(),
         objects: 0,
         followed: 0,
         groups: VecDeque::new(),
         links: VecDeque::new(),
-        datasets: Vec::new(),
         found: Listing::default(),
     };
     let place = ListedPlace {
         path: String::new(),
         file: Arc::clone(file),
-        depth: 0,
     };
     walk.enter(place, root(file)?)?;
     // External links wait until there are no groups left, so that an object's path leads through as
@@ -91,17 +88,15 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
         if let Some((place, group)) = walk.groups.pop_front() {
             walk.list(&place, &group);
         } else if let Some(link) = walk.links.pop_front() {
-            walk.follow(link);
+            walk.follow(&link);
         } else {
             break;
         }
     }
-    walk.datasets.sort();
-    let datasets = walk.datasets.into_iter().map(|(_, path)| path).collect();
-    Ok(Listing {
-        datasets,
-        ..walk.found
-    })
+    let mut found = walk.found;
+    found.datasets.sort();
+    found.datasets.sort_by_key(|path| depth(path));
+    Ok(found)
 }
 
 /// Where a group or a link is.
@@ -110,7 +105,6 @@ struct ListedPlace {
     path: String,
     /// The file that contains it.
     file: Arc<StoredFile>,
-    depth: usize,
 }
 
 impl ListedPlace {
@@ -118,9 +112,17 @@ impl ListedPlace {
         ListedPlace {
             path: format!("{}/{name}", self.path),
             file: Arc::clone(&self.file),
-            depth: self.depth + 1,
         }
     }
+
+    fn wrong(&self, problem: &dyn std::fmt::Display) -> OpenError {
+        OpenError::object(&self.file.location, &self.path, problem.to_string())
+    }
+}
+
+/// The number of names on a path of the form `/a/b`.
+fn depth(path: &str) -> usize {
+    path.matches('/').count()
 }
 
 /// A link whose turn has not come yet.
@@ -137,40 +139,37 @@ struct ListingWalk<'a> {
     follower: &'a Follower<'a>,
     /// The path of the file whose datasets are listed.
     first: Location,
-    /// The files visited, numbered.
-    files: HashMap<Location, usize>,
-    /// The objects visited: the number of the file, and the token in it.
-    seen: HashSet<(usize, [u8; 16])>,
+    /// The tokens of the objects visited, by the file that contains them.
+    seen: HashMap<Location, HashSet<[u8; 16]>>,
+    /// The number of links listed.
     objects: usize,
+    /// The number of links followed.
     followed: usize,
     groups: VecDeque<(ListedPlace, Group)>,
     links: VecDeque<PendingLink>,
-    /// The depth and the path of each.
-    datasets: Vec<(usize, String)>,
-    /// The result so far, except for the datasets.
+    /// The result so far; its datasets are not sorted yet.
     found: Listing,
 }
 
 impl ListingWalk<'_> {
     /// Whether an object is visited for the first time.
     fn is_new(&mut self, file: &StoredFile, token: [u8; 16]) -> bool {
-        let next = self.files.len();
-        let number = *self.files.entry(file.location.clone()).or_insert(next);
-        self.seen.insert((number, token))
+        let seen = self.seen.entry(file.location.clone()).or_default();
+        seen.insert(token)
     }
 
     fn leave_out(&mut self, path: &str, reason: &str) {
+        let path = if path.is_empty() { "/" } else { path };
         self.found.left_out.push(format!("{path}: {reason}"));
     }
 
     /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
     fn enter(&mut self, place: ListedPlace, group: Group) -> Result<(), OpenError> {
-        let info = library::object_info(&group, ".")
-            .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
+        let info = library::object_info(&group, ".").map_err(|e| place.wrong(&e))?;
         if !self.is_new(&place.file, info.token) {
             return Ok(());
         }
-        if place.depth > MAX_DEPTH {
+        if depth(&place.path) > MAX_DEPTH {
             let reason = format!("it lies in more than {MAX_DEPTH} groups, and is left out");
             self.leave_out(&place.path, &reason);
         } else {
@@ -184,11 +183,6 @@ impl ListingWalk<'_> {
         let list = library::links(group, room);
         self.objects += list.links.len();
         if let Some(problem) = list.problem {
-            let path = if place.path.is_empty() {
-                "/"
-            } else {
-                &place.path
-            };
             let listed = list.links.len();
             let why = if listed == room {
                 format!("{MAX_OBJECTS} objects are listed, which is the limit")
@@ -199,7 +193,7 @@ impl ListingWalk<'_> {
                 0 => format!("its links cannot be listed ({why})"),
                 _ => format!("only the first {listed} of its links are listed ({why})"),
             };
-            self.leave_out(path, &reason);
+            self.leave_out(&place.path, &reason);
         }
         for (name, kind) in list.links {
             let below = place.below(&name);
@@ -228,7 +222,7 @@ impl ListingWalk<'_> {
         let path = place.path.clone();
         let visited = library::object_info(group, name).and_then(|info| {
             if info.is_dataset && self.is_new(&place.file, info.token) {
-                self.datasets.push((place.depth, place.path));
+                self.found.datasets.push(place.path);
             } else if info.is_group {
                 let entered = self.enter(place, library::open_group(group, name)?);
                 entered.map_err(|e| e.to_string())?;
@@ -241,10 +235,9 @@ impl ListingWalk<'_> {
     }
 
     /// Visits the object that a link leads to.
-    fn follow(&mut self, link: PendingLink) {
-        let path = link.place.path.clone();
-        let target = target(&link.group, &link.name);
-        match self.try_follow(link.place, &link.group, &link.name) {
+    fn follow(&mut self, link: &PendingLink) {
+        let path = &link.place.path;
+        match self.try_follow(link) {
             Ok(()) => {}
             // Soft links to nothing are common, and so are soft links that lead through links which
             // are reported themselves.
@@ -252,44 +245,36 @@ impl ListingWalk<'_> {
                 tracing::debug!("the soft link {path} was not followed: {reason}");
             }
             Err(reason) => self.found.unfollowed.push(UnfollowedLink {
-                path,
-                target,
+                path: path.clone(),
+                target: target(&link.group, &link.name),
                 reason,
             }),
         }
     }
 
     /// Visits the object that a link leads to, or says why it cannot.
-    fn try_follow(
-        &mut self,
-        place: ListedPlace,
-        group: &Group,
-        name: &str,
-    ) -> Result<(), OpenError> {
+    fn try_follow(&mut self, link: &PendingLink) -> Result<(), OpenError> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
             let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");
-            let location = &place.file.location;
-            return Err(OpenError::object(location, &place.path, problem));
+            return Err(link.place.wrong(&problem));
         }
+        let path = link.place.path.clone();
+        let group = link.group.clone();
         let end = self
             .follower
-            .member(&place.file, group.clone(), &place.path, name.to_owned())?;
-        let PathEnd {
-            file, group, name, ..
-        } = end;
-        let place = ListedPlace { file, ..place };
-        match name {
-            Some(name) => {
-                // `visit` would leave out a missing object; here it is an error.
-                library::object_info(&group, &name).map_err(|e| {
-                    OpenError::object(&place.file.location, &place.path, e.to_string())
-                })?;
-                self.visit(place, &group, &name);
-                Ok(())
-            }
-            None => self.enter(place, group),
-        }
+            .member(&link.place.file, group, &path, link.name.clone())?;
+        let place = ListedPlace {
+            path,
+            file: end.file,
+        };
+        let Some(name) = end.name else {
+            return self.enter(place, end.group);
+        };
+        // `visit` would leave out a missing object; here it is an error.
+        library::object_info(&end.group, &name).map_err(|e| place.wrong(&e))?;
+        self.visit(place, &end.group, &name);
+        Ok(())
     }
 }
 
