@@ -132,15 +132,8 @@ fn sections(
 /// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not
 /// read the same bytes.
 fn codec(filter: &FilterSpec) -> Option<Value> {
-    /// The compressors of Blosc by number. Numcodecs is built without snappy.
-    const COMPRESSORS: [Option<&str>; 6] = [
-        Some("blosclz"),
-        Some("lz4"),
-        Some("lz4hc"),
-        None,
-        Some("zlib"),
-        Some("zstd"),
-    ];
+    /// The compressors of Blosc by number. Numcodecs is built without snappy, the empty name.
+    const COMPRESSORS: [&str; 6] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
     let value = |place: usize| filter.values.get(place).copied().unwrap_or(0).cast_signed();
     Some(match filter.id {
         1 => json!({"id": "zlib", "level": value(0)}),
@@ -148,7 +141,8 @@ fn codec(filter: &FilterSpec) -> Option<Value> {
         3 => json!({"id": "fletcher32"}),
         307 => json!({"id": "bz2", "level": value(0)}),
         32001 => {
-            let name = (*COMPRESSORS.get(value(6) as usize)?)?;
+            let name = COMPRESSORS.get(value(6) as usize);
+            let name = name.filter(|name| !name.is_empty())?;
             json!({"id": "blosc", "cname": name, "clevel": value(4), "shuffle": value(5), "blocksize": 0})
         }
         32015 => json!({"id": "zstd", "level": value(0)}),
