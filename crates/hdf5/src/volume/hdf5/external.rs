@@ -45,7 +45,7 @@ impl StoredDataset {
         for at in slices.chunks_of(stored) {
             let mut outer = stored.start;
             outer[..RANK - 2].copy_from_slice(&at[..RANK - 2]);
-            opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
+            opened.read_rows(stored, &outer, &mut elements)?;
         }
         // If a file changed while the box was read, the box could mix two states.
         for file in opened.files.iter().flatten() {
@@ -73,10 +73,10 @@ impl OpenRawFiles<'_> {
         &mut self,
         stored: &StoredBox,
         outer: &Position,
-        element: u64,
         elements: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let shape = self.dataset.grid.shape();
+        let element = self.dataset.element_bytes;
         let rows = stored.count[RANK - 2];
         // In bytes: the wanted part of a row, where the first one begins, and the distance between
         // the beginnings of adjacent rows.
@@ -103,9 +103,7 @@ impl OpenRawFiles<'_> {
         for (raw, slot) in dataset.raw.iter().zip(&mut self.files) {
             let ends = begins.saturating_add(raw.length);
             if position < ends && !into.is_empty() {
-                let here = usize::try_from(ends - position)
-                    .unwrap_or(usize::MAX)
-                    .min(into.len());
+                let here = (ends - position).min(into.len() as u64) as usize;
                 let (now, later) = into.split_at_mut(here);
                 let name = raw.identity.path().display();
                 let place = format!("{}, raw file {name}", dataset.place());
