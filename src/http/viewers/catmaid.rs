@@ -165,25 +165,51 @@ fn zy_stack(
     })
 }
 
-/// A channel in a plane; `None` if the plane is not available at full resolution.
+/// A channel in a plane; `None` if the plane is not available at full resolution. Each triple of
+/// numbers is columns, rows, slices.
 fn stack(
     dataset: &DatasetDescription,
     channel: &ChannelDescription,
     (plane, orientation): (Plane, u8),
     mounts: &[Mount],
 ) -> Option<CatmaidStack> {
-    let numbers = StackNumbers::new(dataset, channel, plane)?;
+    let offered = channel
+        .levels
+        .iter()
+        .take_while(|level| level.is_offered(plane));
+    let full = channel.levels.first()?;
+    let [columns, rows] = full.drawn[plane as usize];
+    let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
+    let slices = Xyz::from(full.size)[plane.slice_axis()];
+    // Slices are numbered including the offset: slices before it exist and are black.
+    let depth = slices.saturating_add_signed(offset);
+    let middle = (slices / 2).saturating_add_signed(offset);
+    let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
+    let voxel = nanometres(channel);
+    let row = if is_square {
+        plane.column_axis()
+    } else {
+        plane.row_axis()
+    };
+    // With square pixels, rows are reduced by the same factor as columns, whatever the factor of z.
+    let axes = [plane.column_axis(), row, plane.slice_axis()];
+    let factors: Vec<String> = offered
+        .map(|level| text(axes.map(|axis| Xyz::from(level.factor)[axis])))
+        .collect();
+    if factors.is_empty() {
+        return None;
+    }
     let first = channel.first_time();
     let time = first.map_or_else(String::new, |time| format!("{time}/"));
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),
-        dimension: text(numbers.dimension),
-        resolution: text(numbers.resolution),
+        dimension: text([columns, rows, depth]),
+        resolution: text(axes.map(|axis| voxel[axis])),
         orientation,
-        translation: text(numbers.translation),
-        downsample_factors: numbers.factors.into_iter().map(text).collect(),
-        canary_location: text(numbers.canary),
+        translation: text(translation(dataset, plane, voxel)),
+        downsample_factors: factors,
+        canary_location: text([columns / 2, rows / 2, middle]),
         comment: comment(channel),
         metadata: String::new(),
         mirrors: mirrors(mounts, &channel.kind, &below),
@@ -219,61 +245,6 @@ fn mirrors(mounts: &[Mount], kind: &str, below: &str) -> Vec<CatmaidMirror> {
         position,
     });
     mirrors.collect()
-}
-
-/// The numbers of a stack, each as columns, rows, slices.
-struct StackNumbers {
-    dimension: [u64; 3],
-    resolution: [f64; 3],
-    translation: [f64; 3],
-    factors: Vec<[u64; 3]>,
-    canary: [u64; 3],
-}
-
-impl StackNumbers {
-    fn new(
-        dataset: &DatasetDescription,
-        channel: &ChannelDescription,
-        plane: Plane,
-    ) -> Option<Self> {
-        let offered = channel
-            .levels
-            .iter()
-            .take_while(|level| level.is_offered(plane));
-        let full = channel.levels.first()?;
-        let [columns, rows] = full.drawn[plane as usize];
-        let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
-        let slices = Xyz::from(full.size)[plane.slice_axis()];
-        // Slices are numbered including the offset: slices before it exist and are black.
-        let depth = slices.saturating_add_signed(offset);
-        let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
-        let voxel = nanometres(channel);
-        let row = if is_square {
-            plane.column_axis()
-        } else {
-            plane.row_axis()
-        };
-        // With square pixels, rows are reduced by the same factor as columns, whatever the factor
-        // of z.
-        let axes = [plane.column_axis(), row, plane.slice_axis()];
-        let factors: Vec<[u64; 3]> = offered
-            .map(|level| axes.map(|axis| Xyz::from(level.factor)[axis]))
-            .collect();
-        if factors.is_empty() {
-            return None;
-        }
-        Some(Self {
-            dimension: [columns, rows, depth],
-            resolution: axes.map(|axis| voxel[axis]),
-            translation: translation(dataset, plane, voxel),
-            canary: [
-                columns / 2,
-                rows / 2,
-                (slices / 2).saturating_add_signed(offset),
-            ],
-            factors,
-        })
-    }
 }
 
 /// The position of a stack. Slice numbers include the offset of the volume; rows and columns are
