@@ -41,7 +41,6 @@ mod zarr;
 use std::sync::Arc;
 
 use actix_web::http::Method;
-use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, ready};
@@ -59,6 +58,8 @@ pub use site::LiveSite;
 use site::Site;
 use zarr::references;
 pub use zarr::references::write as write_references;
+
+use crate::service::TileError;
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
@@ -156,7 +157,7 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
         "/" | "/simple" => in_time(context, Form::Page, page::simple(context)),
         "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)),
         "/events" => in_time(context, Form::Description, ready(events::answer(context))),
-        "/metrics" => in_time(context, Form::Health, ready(Ok(metrics(context)))),
+        "/metrics" => in_time(context, Form::Health, ready(metrics(context))),
         "/openapi.json" => in_time(context, Form::Description, openapi::document(context)),
         "/projects.json" => in_time(context, Form::Viewer, viewers::projects(context)),
         path => match first_segment(path) {
@@ -219,15 +220,12 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.
-fn metrics(context: &Context<'_>) -> HttpResponse {
+fn metrics(context: &Context<'_>) -> Answer {
     let metrics = context.site.service.measured();
-    match metrics.text(|dataset| context.catalog.dataset(dataset).is_some()) {
-        Ok(text) => HttpResponse::Ok()
-            .insert_header((
-                header::CONTENT_TYPE,
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            ))
-            .body(text),
-        Err(_) => problem::failed("the counters could not be written"),
-    }
+    let text = metrics
+        .text(|dataset| context.catalog.dataset(dataset).is_some())
+        .map_err(|_| TileError::Document("the counters could not be written".to_owned()))?;
+    Ok(HttpResponse::Ok()
+        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        .body(text))
 }

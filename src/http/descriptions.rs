@@ -15,7 +15,7 @@ use voltile_hdf5::store::Location;
 use super::caching::REVALIDATED;
 use super::context::{Context, given};
 use super::documents::{self, Document};
-use super::problem::{self, Answer, ErrorResponse};
+use super::problem::{self, Answer, ErrorResponse, WaitingDataset};
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
@@ -51,7 +51,7 @@ pub(super) async fn all(context: &Context<'_>) -> Answer {
     })
     .await?;
     Ok(match waiting {
-        Some(token) => problem::waiting(response, token),
+        Some(token) => problem::marked(response, WaitingDataset(token)),
         None => response,
     })
 }

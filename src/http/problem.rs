@@ -50,32 +50,31 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
     let response = match error.kind() {
         ErrorKind::NotFound => not_found(&detail),
         ErrorKind::TooLarge => problem(StatusCode::PAYLOAD_TOO_LARGE, &detail),
-        ErrorKind::Failed => failed(&detail),
+        ErrorKind::Failed => problem(StatusCode::INTERNAL_SERVER_ERROR, &detail),
         ErrorKind::Busy => busy(&detail),
     };
     match error {
-        TileError::NotFound(NotFound::Token { token, .. }) => with_missing(response, token.clone()),
-        TileError::NotFound(NotFound::Waiting { token }) => waiting(response, token.clone()),
+        TileError::NotFound(NotFound::Token { token, .. }) => {
+            marked(response, MissingDataset(token.clone()))
+        }
+        TileError::NotFound(NotFound::Waiting { token }) => {
+            marked(response, WaitingDataset(token.clone()))
+        }
         _ => response,
     }
 }
 
-/// A dataset that a request names, and that has not been opened yet, although its turn will come:
-/// attached to the response.
+/// Marks a response that is made again once this dataset has been opened: the request names it, and
+/// its turn to be opened will come.
 pub(super) struct WaitingDataset(pub Name);
 
-/// The response, to be made again once the dataset has been opened.
-pub(super) fn waiting(mut response: HttpResponse, token: Name) -> HttpResponse {
-    response.extensions_mut().insert(WaitingDataset(token));
-    response
-}
-
-/// The dataset that a request names, and that does not exist or is hidden from the request; it is
-/// attached to the response.
+/// Marks the response to a request that names this dataset, which does not exist or is hidden from
+/// the request.
 pub(super) struct MissingDataset(pub Name);
 
-fn with_missing(mut response: HttpResponse, token: Name) -> HttpResponse {
-    response.extensions_mut().insert(MissingDataset(token));
+/// The response with a mark for those that pass it on.
+pub(super) fn marked<M: 'static>(mut response: HttpResponse, mark: M) -> HttpResponse {
+    response.extensions_mut().insert(mark);
     response
 }
 
@@ -85,7 +84,7 @@ pub(super) fn no_dataset(token: &str) -> ErrorResponse {
         "there is no dataset {token:?}; /datasets.json lists all datasets"
     ));
     ErrorResponse(Box::new(match Name::new(token) {
-        Ok(token) => with_missing(response, token),
+        Ok(token) => marked(response, MissingDataset(token)),
         Err(_) => response,
     }))
 }
@@ -138,10 +137,6 @@ pub(super) fn bad_request(detail: &str) -> HttpResponse {
 
 pub(super) fn not_found(detail: &str) -> HttpResponse {
     problem(StatusCode::NOT_FOUND, detail)
-}
-
-pub(super) fn failed(detail: &str) -> HttpResponse {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
 pub(super) fn method_not_allowed() -> HttpResponse {
