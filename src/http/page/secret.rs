@@ -5,14 +5,13 @@
 //! authentication, for which browsers would ask in a dialog of their own: it would not help,
 //! because the secret in the path remains wrong.
 
-use std::borrow::Cow;
-
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::simple::{POLICY, STYLE};
+use crate::http::context::given;
 use crate::http::problem;
 
 /// The bytes of a secret that are escaped in a path.
@@ -51,16 +50,12 @@ pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpRespons
 }
 
 /// The secret that was typed into the field, in a query; `None` if it is empty.
-fn typed(query: &str) -> Option<Vec<u8>> {
-    let mut pairs = query.split('&');
-    let value = pairs.find_map(|pair| pair.strip_prefix("secret="))?;
-    let value = value.replace('+', " ");
-    let secret = Cow::from(percent_decode_str(&value)).into_owned();
-    (!secret.is_empty()).then_some(secret)
+fn typed(query: &str) -> Option<String> {
+    given(query, "secret").filter(|secret| !secret.is_empty())
 }
 
 /// The address with another secret, relative to the one with the wrong secret.
-fn location(secret: &[u8], rest: &str) -> String {
+fn location(secret: &str, rest: &str) -> String {
     // The dots keep the secret from being read as a scheme or a host (RFC 3986, section 4.2).
     let up = if rest.is_empty() {
         "./".to_owned()
@@ -68,7 +63,7 @@ fn location(secret: &[u8], rest: &str) -> String {
         "../".repeat(rest.matches('/').count())
     };
     let rest = if rest.is_empty() { "/" } else { rest };
-    format!("{up}{}{rest}", percent_encode(secret, ESCAPED))
+    format!("{up}{}{rest}", utf8_percent_encode(secret, ESCAPED))
 }
 
 #[cfg(test)]
