@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
-use sd_notify::NotifyState;
+use sd_notify::{NotifyState, notify};
 
 /// Listening sockets that the service manager opened.
 #[derive(Debug, Default)]
@@ -29,11 +29,15 @@ impl PassedSockets {
         let mut descriptors = ListenFd::from_env();
         let mut passed = Self::default();
         for index in 0..descriptors.len() {
-            if let Ok(Some(socket)) = descriptors.take_tcp_listener(index) {
-                passed.tcp.push(listening(socket, index)?);
-            } else if let Ok(Some(socket)) = descriptors.take_unix_listener(index) {
+            if let Ok(Some(socket)) = descriptors.take_tcp_listener(index)
+                && is_listening(&socket)
+            {
+                passed.tcp.push(socket);
+            } else if let Ok(Some(socket)) = descriptors.take_unix_listener(index)
+                && is_listening(&socket)
+            {
                 let path = path(&socket);
-                passed.unix.push((listening(socket, index)?, path));
+                passed.unix.push((socket, path));
             } else {
                 return Err(NotListening { number: index + 1 });
             }
@@ -52,12 +56,8 @@ pub struct NotListening {
     pub number: usize,
 }
 
-/// A passed socket, which must be listening.
-fn listening<S: AsFd>(socket: S, index: usize) -> Result<S, NotListening> {
-    match socket_acceptconn(&socket) {
-        Ok(true) => Ok(socket),
-        Ok(false) | Err(_) => Err(NotListening { number: index + 1 }),
-    }
+fn is_listening(socket: impl AsFd) -> bool {
+    socket_acceptconn(socket).unwrap_or(false)
 }
 
 /// The path of a Unix socket, or another text for its address if it has no path.
@@ -72,40 +72,27 @@ fn path(socket: &UnixListener) -> PathBuf {
 
 /// Tells the service manager that the server accepts connections; `status` says what it serves.
 pub fn ready(status: &str) {
-    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+    log_failure(notify(&[NotifyState::Ready, NotifyState::Status(status)]));
 }
 
 /// Tells the service manager that the configuration is being read again; [`ready`] must follow,
 /// also after a failure.
 pub fn reloading() {
-    match NotifyState::monotonic_usec_now() {
-        Ok(now) => {
-            notify(&[
-                NotifyState::Reloading,
-                now,
-                NotifyState::Status("reading the configuration again"),
-            ]);
-        }
-        Err(error) => log_failure(&error),
-    }
+    let status = NotifyState::Status("reading the configuration again");
+    let now = NotifyState::monotonic_usec_now();
+    log_failure(now.and_then(|now| notify(&[NotifyState::Reloading, now, status])));
 }
 
 /// Tells the service manager that the server is about to end.
 pub fn stopping() {
-    notify(&[
-        NotifyState::Stopping,
-        NotifyState::Status("finishing the requests in flight"),
-    ]);
+    let status = NotifyState::Status("finishing the requests in flight");
+    log_failure(notify(&[NotifyState::Stopping, status]));
 }
 
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        log_failure(&error);
+fn log_failure(notified: io::Result<()>) {
+    if let Err(error) = notified {
+        tracing::warn!(
+            "the service manager (NOTIFY_SOCKET) cannot be told about the state of the server: {error}"
+        );
     }
-}
-
-fn log_failure(error: &io::Error) {
-    tracing::warn!(
-        "the service manager (NOTIFY_SOCKET) cannot be told about the state of the server: {error}"
-    );
 }
