@@ -15,7 +15,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderName};
 
 use crate::config::{Proxy, Server};
-use crate::service::{Client, Demand, Urgency};
+use crate::service::{Client, Demand};
 use reports::ProxyReports;
 
 /// The longest `host:port` accepted.
@@ -62,14 +62,11 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
             .split([';', ','])
             .any(|word| word.trim() == "prefetch")
     });
-    let urgency = if is_prefetch {
-        Urgency::Prefetch
+    let client = Client::new(address(request, trusted));
+    if is_prefetch {
+        Demand::prefetch(client)
     } else {
-        Urgency::Wanted
-    };
-    Demand {
-        client: Client::new(address(request, trusted)),
-        urgency,
+        Demand::wanted(client)
     }
 }
 
@@ -104,12 +101,8 @@ pub(super) fn check_host(request: &HttpRequest, server: &Server) -> Result<(), B
         _ => requested,
     };
     let mut hosts = server.hosts.iter();
-    let is_accepted = hosts.any(|host| host.eq_ignore_ascii_case(name));
-    if is_accepted {
-        Ok(())
-    } else {
-        Err(BadHost::Unknown)
-    }
+    let accepted = hosts.find(|host| host.eq_ignore_ascii_case(name));
+    accepted.map(drop).ok_or(BadHost::Unknown)
 }
 
 /// The host that the client used, with the port if it named one.

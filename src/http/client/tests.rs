@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use actix_web::test::TestRequest;
 
 use super::*;
+use crate::service::Urgency;
 
 fn trusted() -> Vec<Proxy> {
     ["192.0.2.1", "192.0.2.2", "10.0.0.0/8"]
