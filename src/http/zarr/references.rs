@@ -3,7 +3,6 @@
 //! levels; chunks that were never written are left out.
 
 use std::io::{self, Write};
-use std::mem;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -94,7 +93,6 @@ pub fn write(
         image,
         prefix,
         out,
-        is_begun: false,
         metadata: Map::new(),
     };
     for (place, attributes, arrays) in v2::groups(image) {
@@ -113,20 +111,19 @@ struct ReferenceWriter<'a> {
     image: &'a ZarrImage,
     prefix: Option<&'a str>,
     out: &'a mut dyn Write,
-    /// Whether a key has been written.
-    is_begun: bool,
-    /// The documents so far, by key: zarr-python finds labels in the list of all documents.
+    /// The documents so far, by key: zarr-python finds labels in the list of all documents. The
+    /// first entry of the references is a document.
     metadata: Map<String, Value>,
 }
 
 impl ReferenceWriter<'_> {
     fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
-        let before: &[u8] = if mem::replace(&mut self.is_begun, true) {
-            b",\n"
+        let before = if self.metadata.is_empty() {
+            "\n"
         } else {
-            b"\n"
+            ",\n"
         };
-        self.out.write_all(before)?;
+        self.out.write_all(before.as_bytes())?;
         serde_json::to_writer(&mut *self.out, key)?;
         self.out.write_all(b":")?;
         Ok(serde_json::to_writer(&mut *self.out, value)?)
