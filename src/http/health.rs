@@ -12,7 +12,7 @@ use voltile_base::notice::NoticeCount;
 
 use super::context::Context;
 use crate::catalog::{Catalog, Closed, Dataset, Origin};
-use crate::service::{ServicePart, TileError, TileService};
+use crate::service::{ServicePart, TileError};
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -75,7 +75,9 @@ async fn readiness(context: &Context<'_>) -> HttpResponse {
         problems.push(of_part(ServicePart::Files, problem));
     }
     if context.sees_everything() {
-        problems.extend(problems_of_parts(&context.site.service));
+        for (part, problem) in context.site.service.part_problems() {
+            problems.push(of_part(part, problem));
+        }
     }
     let (status, word) = if context.site.listeners.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining")
@@ -110,18 +112,6 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
         problems.push(of_part(ServicePart::Files, problem));
     }
     problems
-}
-
-/// The problems of the parts of the service.
-fn problems_of_parts(service: &TileService) -> impl Iterator<Item = ProblemDescription> {
-    let mut problems = service.health().of_parts();
-    problems.extend(service.tier_problems());
-    for problem in service.catalog().store().unreachable() {
-        problems.push((ServicePart::Store, problem));
-    }
-    problems
-        .into_iter()
-        .map(|(part, problem)| of_part(part, problem))
 }
 
 /// Why the tiles of a dataset are errors now.

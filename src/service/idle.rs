@@ -33,8 +33,8 @@ impl TileService {
         if !self.tier_writer.has_unverified() {
             return;
         }
-        self.pause.answered.note();
-        if self.pause.is_due.swap(true, Ordering::Relaxed) {
+        self.answered.note();
+        if self.is_pause_due.swap(true, Ordering::Relaxed) {
             return;
         }
         let service = Arc::clone(self);
@@ -48,7 +48,7 @@ impl TileService {
                     break;
                 }
             }
-            service.pause.is_due.store(false, Ordering::Relaxed);
+            service.is_pause_due.store(false, Ordering::Relaxed);
             for _ in 0..service.pool.threads() {
                 service.start_if_idle();
             }
@@ -57,7 +57,7 @@ impl TileService {
 
     /// Whether the last response was at least [`DELAY`] ago.
     fn is_quiet(&self) -> bool {
-        self.pause.answered.age() >= DELAY
+        self.answered.age() >= DELAY
     }
 
     fn start_if_idle(self: &Arc<Self>) {

@@ -17,7 +17,6 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{ReadError, UnfinishedChunk};
 
 use super::error::TileError;
-use super::health::ServicePart;
 use crate::catalog::Origin;
 use crate::tier::{TierError, TierKind, Tiers};
 
@@ -29,7 +28,7 @@ const CHUNK_BYTES: usize = 200;
 
 /// The tiers, of which there may be none, and the chunks that wait to be verified.
 pub(super) struct TierWriter {
-    tiers: Tiers,
+    pub tiers: Tiers,
     /// The tiles in memory.
     pub cache: Cache<TileKey, Tile, TileError>,
     waiting: Mutex<WaitingChunks>,
@@ -67,14 +66,6 @@ impl TierWriter {
 
     pub fn has_tiers(&self) -> bool {
         !self.tiers.is_empty()
-    }
-
-    /// Why tiers could not be read or written lately.
-    pub fn problems(&self) -> Vec<(ServicePart, String)> {
-        let problems = self.tiers.problems().into_iter();
-        problems
-            .map(|(kind, problem)| (ServicePart::Tier(kind), problem))
-            .collect()
     }
 
     /// The tile, and the outcome of a request for it; `None` if no tier has it. Blocks.

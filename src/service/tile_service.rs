@@ -43,7 +43,10 @@ pub struct TileService {
     pub(super) pool: RenderPool,
     pub(super) maker: Arc<TileMaker>,
     pub(super) tier_writer: Arc<TierWriter>,
-    pub(super) pause: IdlePause,
+    /// Whether the work of idle threads is scheduled, for once no response was sent for a while.
+    pub(super) is_pause_due: AtomicBool,
+    /// The time of the last response while there was something to finish.
+    pub(super) answered: Latest,
     pub(super) neighbours: Neighbours,
     /// The neighbours whose chunks are being fetched.
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
@@ -52,15 +55,6 @@ pub struct TileService {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     pub(super) boxes: BoxMemory,
-}
-
-/// Decides when idle threads begin their work: once no response was sent for a while.
-#[derive(Debug, Default)]
-pub(super) struct IdlePause {
-    /// Whether their work is scheduled.
-    pub is_due: AtomicBool,
-    /// The time of the last response while there was something to finish.
-    pub answered: Latest,
 }
 
 impl TileService {
@@ -86,7 +80,8 @@ impl TileService {
             live: Arc::new(LiveCatalog::new(catalog)),
             reconciler: None,
             pool,
-            pause: IdlePause::default(),
+            is_pause_due: AtomicBool::new(false),
+            answered: Latest::default(),
             neighbours: Neighbours::new(reach),
             ahead: Mutex::default(),
             health: Arc::default(),
@@ -153,14 +148,21 @@ impl TileService {
         }
     }
 
-    /// The problems at present, for `/readyz`.
+    /// The problems at present that were noted, for `/readyz`.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Why tiers could not be read or written lately.
-    pub fn tier_problems(&self) -> Vec<(ServicePart, String)> {
-        self.tier_writer.problems()
+    /// The problems of all parts of the service at present, each with the part that has it.
+    pub fn part_problems(&self) -> Vec<(ServicePart, String)> {
+        let mut problems = self.health.of_parts();
+        for (kind, problem) in self.tier_writer.tiers.problems() {
+            problems.push((ServicePart::Tier(kind), problem));
+        }
+        for problem in self.catalog().store().unreachable() {
+            problems.push((ServicePart::Store, problem));
+        }
+        problems
     }
 
     /// The current catalogue.
