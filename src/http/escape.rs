@@ -11,9 +11,5 @@ pub(super) fn in_markup(text: &str) -> String {
 /// Escapes text for a string in JSON.
 pub(super) fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    quoted
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or_default()
-        .to_owned()
+    quoted[1..quoted.len() - 1].to_owned()
 }

@@ -17,9 +17,7 @@ use crate::service::TileService;
 
 /// The site that the server answers with, and whether it still accepts requests. A reload replaces
 /// the site in one step.
-pub struct LiveSite {
-    site: RwLock<Arc<Site>>,
-}
+pub struct LiveSite(RwLock<Arc<Site>>);
 
 impl LiveSite {
     /// Fails if a header in the settings is not valid, which reading the configuration has ruled
@@ -33,9 +31,7 @@ impl LiveSite {
             .unwrap_or_default();
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let site = Site::new(service, settings, started)?;
-        Ok(Self {
-            site: RwLock::new(Arc::new(site)),
-        })
+        Ok(Self(RwLock::new(Arc::new(site))))
     }
 
     /// Answers later requests by these settings.
@@ -46,7 +42,7 @@ impl LiveSite {
         if site.description == old.description {
             site.documents = Arc::clone(&old.documents);
         }
-        *self.site.write() = Arc::new(site);
+        *self.0.write() = Arc::new(site);
         Ok(())
     }
 
@@ -56,7 +52,7 @@ impl LiveSite {
     }
 
     pub(super) fn get(&self) -> Arc<Site> {
-        Arc::clone(&self.site.read())
+        Arc::clone(&self.0.read())
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size, set_tcp_keepidle};
@@ -123,7 +123,14 @@ impl Sockets {
         if let Some(path) = &settings.unix_socket
             && !passed.unix.iter().any(|(_, passed)| passed == path)
         {
-            sockets.listen_at(path, settings.unix_socket_mode)?;
+            let opened = unix::listener(path, settings.unix_socket_mode);
+            let path = path.clone();
+            let (listener, file) = opened.map_err(|error| ListenError::UnixSocket {
+                path: path.clone(),
+                error,
+            })?;
+            sockets.unix.push((listener, path));
+            sockets.files.push(file);
         }
         sockets.unix.extend(passed.unix);
         for listener in &sockets.tcp {
@@ -135,17 +142,6 @@ impl Sockets {
             return Err(ListenError::Nowhere);
         }
         Ok(sockets)
-    }
-
-    fn listen_at(&mut self, path: &Path, mode: u32) -> Result<(), ListenError> {
-        let (listener, file) =
-            unix::listener(path, mode).map_err(|error| ListenError::UnixSocket {
-                path: path.to_owned(),
-                error,
-            })?;
-        self.unix.push((listener, path.to_owned()));
-        self.files.push(file);
-        Ok(())
     }
 }
 
