@@ -68,13 +68,13 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
         // The prefetches of a client run in order, however many wait.
-        let few = [threads, usize::MAX, threads];
+        let newest_beyond = [threads, usize::MAX, threads];
         Self {
             capacity,
             extra: 0,
             jobs: HashMap::new(),
             by_key: HashMap::new(),
-            rotations: few.map(|few| Rotation::new(few, threads)),
+            rotations: newest_beyond.map(|number| Rotation::new(number, threads)),
             next: 0,
         }
     }
@@ -176,15 +176,14 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
-            let (number, job) = line.claims().find(|(_, job)| self.has_one_claim(*job))?;
+            let mut claims = line.claims();
+            let (number, job) = claims.find(|(_, job)| {
+                let job = self.jobs.get(job);
+                job.is_some_and(|job| job.claims.len() == 1)
+            })?;
             let length = line.len() + usize::from(is_newcomer);
             Some(((length, !is_newcomer, Reverse(number)), job))
         });
         candidates.max_by_key(|(rank, _)| *rank).map(|(_, job)| job)
-    }
-
-    fn has_one_claim(&self, job: SequenceNumber) -> bool {
-        let job = self.jobs.get(&job);
-        job.is_some_and(|job| job.claims.len() == 1)
     }
 }

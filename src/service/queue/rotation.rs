@@ -20,7 +20,7 @@ pub type SequenceNumber = u64;
 /// How many new clients go first in a row while served clients wait for another turn.
 const FRESH_IN_A_ROW: u32 = 8;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rotation {
     /// Every client in one of the two queues, and no other client.
     lines: HashMap<Client, ClientLine>,
@@ -32,8 +32,8 @@ pub(super) struct Rotation {
     overtaken: u32,
     /// The number of claims of all clients.
     claims: usize,
-    /// If a client has more claims than this, its newest goes first.
-    few: usize,
+    /// The newest claim of a client goes first if it has more claims than this.
+    newest_beyond: usize,
     /// How many served clients are remembered while nothing is waiting.
     remembered: usize,
 }
@@ -49,17 +49,13 @@ struct Claimed {
 }
 
 impl Rotation {
-    /// If a client has more than `few` claims, its newest goes first. `remembered` served clients
-    /// are remembered while nothing is waiting.
-    pub fn new(few: usize, remembered: usize) -> Self {
+    /// The newest claim of a client goes first if it has more claims than `newest_beyond`.
+    /// `remembered` served clients are remembered while nothing is waiting.
+    pub fn new(newest_beyond: usize, remembered: usize) -> Self {
         Self {
-            lines: HashMap::new(),
-            fresh: VecDeque::new(),
-            served: VecDeque::new(),
-            overtaken: 0,
-            claims: 0,
-            few,
+            newest_beyond,
             remembered,
+            ..Self::default()
         }
     }
 
@@ -117,7 +113,7 @@ impl Rotation {
         }
         let client = self.turn()?;
         self.served.push_back(client);
-        self.lines.get(&client)?.first(self.few, now)
+        self.lines.get(&client)?.first(self.newest_beyond, now)
     }
 
     pub fn lines(&self) -> impl Iterator<Item = (Client, &ClientLine)> {
@@ -164,12 +160,13 @@ impl ClientLine {
             .map(|(number, claimed)| (*number, claimed.job))
     }
 
-    /// The newest job, if there are more than `few` and the oldest is not overdue; else the oldest.
-    fn first(&self, few: usize, now: Instant) -> Option<SequenceNumber> {
+    /// The newest job, if more than `newest_beyond` wait and the oldest is not overdue; else the
+    /// oldest.
+    fn first(&self, newest_beyond: usize, now: Instant) -> Option<SequenceNumber> {
         let (_, oldest) = self.0.first_key_value()?;
         let (_, newest) = self.0.last_key_value()?;
         let is_overdue = now.saturating_duration_since(oldest.since) >= PATIENCE;
-        let is_newest_first = self.0.len() > few && !is_overdue;
+        let is_newest_first = self.0.len() > newest_beyond && !is_overdue;
         Some(if is_newest_first {
             newest.job
         } else {
