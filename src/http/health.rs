@@ -119,7 +119,10 @@ async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<Str
     let service = &context.site.service;
     let unchanged = service.ensure_unchanged(&Origin::whole(dataset)).await;
     let problem = match unchanged {
-        Ok(()) => TileError::from(service.ensure_answers(dataset).err()?).to_string(),
+        Ok(()) => {
+            let answers = service.stalls().ensure_answer(dataset.files());
+            TileError::from(answers.err()?).to_string()
+        }
         Err(error) => error.to_string(),
     };
     match service.health().of_dataset(&dataset.token) {

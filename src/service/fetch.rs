@@ -147,10 +147,8 @@ impl TileService {
     async fn make_unless_kept(&self, work: TileWork) -> Result<WarmOutcome, TileError> {
         let tier_writer = Arc::clone(&self.tier_writer);
         let plan = Arc::clone(&work.plan);
-        if spawn_blocking(move || tier_writer.has(&plan.origin, plan.key))
-            .await
-            .map_err(|_| Abandoned)??
-        {
+        let looking = spawn_blocking(move || tier_writer.tiers.has(plan.origin.token(), &plan.key));
+        if looking.await.map_err(|_| Abandoned)?? {
             return Ok(WarmOutcome::WasThere);
         }
         let demand = Demand::prefetch(Client::InProcess);

@@ -108,6 +108,7 @@ impl TileService {
             thread::sleep(DELAY);
         }
         self.tier_writer
+            .tiers
             .finish(until.saturating_duration_since(Instant::now()));
     }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use voltile_base::flow::cache::Cache;
@@ -18,7 +18,7 @@ use voltile_hdf5::volume::{ReadError, UnfinishedChunk};
 
 use super::error::TileError;
 use crate::catalog::Origin;
-use crate::tier::{TierError, TierKind, Tiers};
+use crate::tier::{TierKind, Tiers};
 
 /// The maximum size in bytes of tiles waiting for verification, and of the list of their chunks:
 /// 32 MiB.
@@ -76,11 +76,6 @@ impl TierWriter {
             TierKind::Redis | TierKind::Objects => Outcome::Shared,
         };
         Some((Tile::new(key, png), outcome))
-    }
-
-    /// Whether every tier that is meant to last has a tile. Blocks.
-    pub fn has(&self, origin: &Origin, key: TileKey) -> Result<bool, TierError> {
-        self.tiers.has(origin.token(), &key)
     }
 
     /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until
@@ -181,10 +176,5 @@ impl TierWriter {
         let now = Instant::now();
         self.tiers
             .store_later(&token, &kept, move || origin.was_unchanged_at(now));
-    }
-
-    /// Waits until all queued tiles are written, at most for `within`; the rest is dropped.
-    pub fn finish(&self, within: Duration) {
-        self.tiers.finish(within);
     }
 }

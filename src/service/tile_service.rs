@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use voltile_base::flow::activity::Latest;
 use voltile_base::flow::cache::{Cache, Waiter};
-use voltile_base::flow::stalls::{Stalls, Unresponsive};
+use voltile_base::flow::stalls::Stalls;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::paint::{Style, TileFormat};
@@ -205,11 +205,6 @@ impl TileService {
     /// The metrics, without updating the length of the render queue.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// Fails if a file of a dataset is stuck.
-    pub fn ensure_answers(&self, dataset: &Dataset) -> Result<(), Unresponsive> {
-        self.stalls().ensure_answer(dataset.files())
     }
 
     /// The files that are stuck.
