@@ -114,14 +114,8 @@ impl ImageSpace {
                 .voxel_size
                 .map(|size| (size, facts.voxel_unit.as_deref()))
         });
-        let Some((voxel, unit)) = configured.or(in_file) else {
-            return Self {
-                voxel: Xyz::all(1.0),
-                unit: None,
-                transform: arrays.transform(),
-                step,
-            };
-        };
+        let known = configured.or(in_file);
+        let (voxel, unit) = known.unwrap_or((Xyz::all(1.0), None));
         let (factor, unit) = match unit.and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
