@@ -29,10 +29,6 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub fn from_whole(whole: Bytes) -> Self {
-        Self::new(whole, None)
-    }
-
     /// A body, and the memory that is held for it.
     pub fn new(whole: Bytes, held: Option<Arc<HeldMemory>>) -> Self {
         Self {
@@ -102,7 +98,7 @@ mod tests {
     fn pieces_make_up_the_whole() {
         for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (5 * PIECE, 5)] {
             let whole: Bytes = (0..length).map(|at| (at % 251) as u8).collect();
-            let pieces = pieces(Pieces::from_whole(whole.clone()), length);
+            let pieces = pieces(Pieces::new(whole.clone(), None), length);
             assert_eq!(pieces.len(), count);
             assert!(pieces.concat() == whole, "{length} bytes");
         }

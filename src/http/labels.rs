@@ -67,15 +67,14 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
-    let Some(value) = given(query, parameter) else {
-        return Ok(None);
-    };
-    let number = value.parse().map_err(|_| Malformed::Parameter {
-        parameter,
-        value,
-        expected: "a whole number that fits in 64 bits",
-    })?;
-    Ok(Some(number))
+    let number = given(query, parameter).map(|value| {
+        value.parse().map_err(|_| Malformed::Parameter {
+            parameter,
+            value,
+            expected: "a whole number that fits in 64 bits",
+        })
+    });
+    number.transpose()
 }
 
 /// The numbers in a comma-separated parameter; numbers after the first [`MAX_COUNT`] are ignored.

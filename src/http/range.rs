@@ -46,7 +46,7 @@ pub(super) fn respond(
         RequestedBytes::Unsatisfiable => {
             response.status(StatusCode::RANGE_NOT_SATISFIABLE);
             response.insert_header((header::CONTENT_RANGE, format!("bytes */{length}")));
-            response.body(Pieces::from_whole(Bytes::new()))
+            response.body(Pieces::new(Bytes::new(), None))
         }
     }
 }

@@ -78,7 +78,18 @@ impl RequestRecord {
             counters.count_request(bytes);
         }
         if site.log.access {
-            self.log_access(site, request, status.as_u16(), bytes, span);
+            tracing::info!(
+                method = request.method().as_str(),
+                path = %redaction::path(request.uri().path()),
+                status = status.as_u16(),
+                bytes,
+                ms = milliseconds(span),
+                client = %client::address(request, &site.server.trusted_proxies),
+                cache = outcome.name(),
+                form = form.name(),
+                request = self.trace.id(),
+                "answered"
+            );
         }
         let is_slow = !site.log.slow.is_zero() && span > site.log.slow;
         if is_slow && outcome != Outcome::None {
@@ -99,6 +110,7 @@ impl RequestRecord {
         }
     }
 
+    /// The milliseconds of each stage.
     fn stages(&self, span: Duration) -> String {
         let mut text = String::with_capacity(128);
         for stage in Stage::ALL {
@@ -107,28 +119,6 @@ impl RequestRecord {
         }
         let _ = write!(text, "total;dur={:.3}", milliseconds(span));
         text
-    }
-
-    fn log_access(
-        &self,
-        site: &Site,
-        request: &HttpRequest,
-        status: u16,
-        bytes: u64,
-        span: Duration,
-    ) {
-        tracing::info!(
-            method = request.method().as_str(),
-            path = %redaction::path(request.uri().path()),
-            status,
-            bytes,
-            ms = milliseconds(span),
-            client = %client::address(request, &site.server.trusted_proxies),
-            cache = self.trace.outcome().name(),
-            form = self.form.get().name(),
-            request = self.trace.id(),
-            "answered"
-        );
     }
 
     fn stage_milliseconds(&self, stage: Stage) -> f64 {

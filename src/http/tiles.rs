@@ -93,5 +93,5 @@ async fn respond(
     Ok(freshness
         .described(HttpResponse::Ok())
         .content_type(HeaderValue::from_static(content_type))
-        .body(Pieces::from_whole(tile.bytes)))
+        .body(Pieces::new(tile.bytes, None)))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use voltile_base::request::SEGMENT_PROPERTIES;
 
-use crate::catalog::{Precomputed, PrecomputedEncoding, PrecomputedScale};
+use crate::catalog::Precomputed;
 
 /// The block shape of `compressed_segmentation`.
 const BLOCK: [u64; 3] = [8; 3];
@@ -65,31 +65,25 @@ impl VolumeInfo {
             scales: precomputed
                 .scales
                 .iter()
-                .map(|scale| ScaleInfo::new(scale, encoding))
+                .map(|scale| ScaleInfo {
+                    key: scale.level.number().to_string(),
+                    size: scale.size.into(),
+                    resolution: scale.resolution.into(),
+                    voxel_offset: scale.offset.into(),
+                    chunk_sizes: scale
+                        .chunk_sizes
+                        .iter()
+                        .map(|&shape| shape.into())
+                        .collect(),
+                    encoding: if encoding.is_compressed {
+                        "compressed_segmentation"
+                    } else {
+                        "raw"
+                    },
+                    compressed_segmentation_block_size: encoding.is_compressed.then_some(BLOCK),
+                })
                 .collect(),
             segment_properties: has_properties.then_some(SEGMENT_PROPERTIES),
-        }
-    }
-}
-
-impl ScaleInfo {
-    fn new(scale: &PrecomputedScale, encoding: PrecomputedEncoding) -> Self {
-        Self {
-            key: scale.level.number().to_string(),
-            size: scale.size.into(),
-            resolution: scale.resolution.into(),
-            voxel_offset: scale.offset.into(),
-            chunk_sizes: scale
-                .chunk_sizes
-                .iter()
-                .map(|shape| (*shape).into())
-                .collect(),
-            encoding: if encoding.is_compressed {
-                "compressed_segmentation"
-            } else {
-                "raw"
-            },
-            compressed_segmentation_block_size: encoding.is_compressed.then_some(BLOCK),
         }
     }
 }
