@@ -111,11 +111,8 @@ fn host<'r>(request: &'r HttpRequest, reports: &ProxyReports<'r>) -> Result<&'r 
         Some(reported) => reported,
         None => own_host(request)?,
     };
-    if is_host(host) {
-        Ok(host)
-    } else {
-        Err(BadHost::Malformed(header))
-    }
+    let host = Some(host).filter(|host| is_host(host));
+    host.ok_or(BadHost::Malformed(header))
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section

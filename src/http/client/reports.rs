@@ -91,7 +91,7 @@ fn parameter<'r>(element: &'r str, name: &str) -> Option<&'r str> {
         .iter()
         .filter_map(|parameter| parameter.split_once('='));
     let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
-    Some(unquoted(value.trim()))
+    Some(without(value.trim(), '"', '"'))
 }
 
 /// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns
@@ -150,22 +150,16 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     parts.collect()
 }
 
-/// A text without the double quotes around it.
-fn unquoted(text: &str) -> &str {
-    text.strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'))
+/// A text without the characters around it, if both are there.
+fn without(text: &str, open: char, close: char) -> &str {
+    let rest = text.strip_prefix(open);
+    rest.and_then(|rest| rest.strip_suffix(close))
         .unwrap_or(text)
 }
 
 /// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
 fn node(text: &str) -> Option<IpAddr> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'))
-        .unwrap_or(text);
-    let address = bare
-        .parse()
-        .ok()
-        .or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;
-    Some(address.to_canonical())
+    let address: Option<IpAddr> = without(text, '[', ']').parse().ok();
+    let address = address.or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
+    address.map(|address| address.to_canonical())
 }
