@@ -11,12 +11,10 @@ pub(super) mod references;
 mod v2;
 mod v3;
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
 use voltile_base::paint::Kind;
 use voltile_base::request::{
-    VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
+    ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
 use super::caching::{Freshness, REVALIDATED, is_any, lifetime};
@@ -24,22 +22,13 @@ use super::context::Context;
 use super::documents::{self, Document};
 use super::problem::Answer;
 use super::range;
-use crate::catalog::{NotFound, RequestPlan};
+use crate::catalog::NotFound;
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
     let wanted = ZarrRequest::parse(path)?;
     match &wanted.part {
-        ZarrPart::Chunk(place) => {
-            let service = &context.site.service;
-            let catalog = &context.catalog;
-            let plan = service
-                .plan(catalog, &wanted.token, context.demand(), || {
-                    catalog.plan_chunk(&wanted, place)
-                })
-                .await?;
-            chunk(context, &wanted.token, &plan).await
-        }
+        ZarrPart::Chunk(place) => chunk(context, &wanted, place).await,
         ZarrPart::Document(node, document) => metadata(context, &wanted, node, *document).await,
     }
 }
@@ -93,20 +82,27 @@ async fn metadata(
     Ok(built.await?.response(context.request, lifetime, None))
 }
 
-async fn chunk(context: &Context<'_>, dataset: &VersionedToken, plan: &Arc<RequestPlan>) -> Answer {
+async fn chunk(context: &Context<'_>, wanted: &ZarrRequest, place: &ZarrChunk) -> Answer {
     let request = context.request;
+    let service = &context.site.service;
+    let catalog = &context.catalog;
+    let demand = context.demand();
+    let plan = service
+        .plan(catalog, &wanted.token, demand, || {
+            catalog.plan_chunk(wanted, place)
+        })
+        .await?;
     // The name of a chunk says nothing of its shape and coding, which change with the file: a
     // cached copy must be revalidated, as the metadata must, unless its address has a version.
-    let freshness = Freshness::new(context, plan, lifetime(dataset, &REVALIDATED));
+    let freshness = Freshness::new(context, &plan, lifetime(&wanted.token, &REVALIDATED));
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request)
         && let Some(response) = freshness.confirmed()
     {
         return Ok(response);
     }
-    let service = &context.site.service;
     let trace = &context.record.trace;
-    let (chunk, held) = service.fetch_box(plan, context.demand(), trace).await?;
+    let (chunk, held) = service.fetch_box(&plan, demand, trace).await?;
     if chunk.is_empty() {
         let problem = "the chunk was never written: all of its voxels have the fill value";
         return Err(NotFound::Other(problem.to_owned()).into());

@@ -199,6 +199,10 @@ fn stack(
     if factors.is_empty() {
         return None;
     }
+    // Slice numbers include the offset of the volume; rows and columns are counted from its first
+    // voxel.
+    let mut position = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    position[plane.slice_axis()] = 0.0;
     let first = channel.first_time();
     let time = first.map_or_else(String::new, |time| format!("{time}/"));
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
@@ -207,7 +211,7 @@ fn stack(
         dimension: text([columns, rows, depth]),
         resolution: text(axes.map(|axis| voxel[axis])),
         orientation,
-        translation: text(translation(dataset, plane, voxel)),
+        translation: text(<[f64; 3]>::from(position)),
         downsample_factors: factors,
         canary_location: text([columns / 2, rows / 2, middle]),
         comment: comment(channel),
@@ -245,14 +249,6 @@ fn mirrors(mounts: &[Mount], kind: &str, below: &str) -> Vec<CatmaidMirror> {
         position,
     });
     mirrors.collect()
-}
-
-/// The position of a stack. Slice numbers include the offset of the volume; rows and columns are
-/// counted from its first voxel.
-fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [f64; 3] {
-    let mut position = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
-    position[plane.slice_axis()] = 0.0;
-    position.into()
 }
 
 /// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the
