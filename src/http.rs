@@ -22,7 +22,6 @@ pub(crate) mod fuzzing;
 mod health;
 mod labels;
 mod listen;
-mod listeners;
 mod neuroglancer;
 mod openapi;
 mod page;

@@ -2,8 +2,10 @@
 //!
 //! A listener holds the catalogue that its request may see, which all listeners with the same
 //! grants share, and compares it with the next one. It ends when the server is being stopped, and
-//! when the rules of access change: its secret must be looked at again.
+//! when the rules of access change: its secret must be looked at again. The number of listeners at
+//! one client address is limited.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,19 +15,77 @@ use actix_web::HttpResponse;
 use actix_web::http::{ConnectionType, Method, Version, header};
 use bytes::Bytes;
 use futures_util::stream;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::context::Context;
-use super::listeners::{ListenerSeat, MAX_LISTENERS};
 use super::problem::{self, Answer};
 use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
-use crate::service::{LiveState, TileService};
+use crate::service::{Client, LiveState, TileService};
 
 /// How often a listener is sent something.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The maximum number of listeners at one client address.
+const MAX_LISTENERS: usize = 32;
+
+/// The listeners of a server.
+#[derive(Default)]
+pub(super) struct Listeners {
+    counts: Mutex<HashMap<Client, usize>>,
+    draining: watch::Sender<bool>,
+}
+
+impl Listeners {
+    /// Ends all listeners. A listener that comes later ends at once.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Becomes true when the listeners are to end.
+    fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Counts a listener of a client, unless it has too many.
+    fn enter(self: &Arc<Self>, client: Client) -> Option<ListenerSeat> {
+        let mut counts = self.counts.lock();
+        let count = counts.entry(client).or_default();
+        if *count == MAX_LISTENERS {
+            return None;
+        }
+        *count += 1;
+        Some(ListenerSeat {
+            listeners: Arc::clone(self),
+            client,
+        })
+    }
+}
+
+/// A listener in the count of its client; dropping it decrements the count.
+struct ListenerSeat {
+    listeners: Arc<Listeners>,
+    client: Client,
+}
+
+impl Drop for ListenerSeat {
+    fn drop(&mut self) {
+        let mut counts = self.listeners.counts.lock();
+        if let Some(count) = counts.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.client);
+            }
+        }
+    }
+}
 
 /// The datasets that differ between two catalogues, by token.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]

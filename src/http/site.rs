@@ -10,7 +10,7 @@ use voltile_base::description::{CachesDescription, MountDescription, SiteDescrip
 use voltile_base::request::TilePath;
 
 use super::document::Documents;
-use super::listeners::Listeners;
+use super::events::Listeners;
 use super::page::assets;
 use crate::config;
 use crate::service::TileService;
