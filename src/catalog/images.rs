@@ -76,10 +76,7 @@ impl Catalog {
         chunk: &ZarrChunk,
     ) -> Result<RequestPlan, NotFound> {
         let image = self.image(&request.token, request.channel.as_ref())?;
-        let arrays = match &chunk.label {
-            None => image.multiscale(),
-            Some(label) => image.label(label)?,
-        };
+        let arrays = image.arrays(chunk.label.as_ref())?;
         let level = arrays.level(chunk.level)?;
         let format = match request.version {
             ZarrVersion::V04 => level.as_stored(arrays.voxel()),
@@ -124,6 +121,11 @@ impl ZarrImage {
             .first()
             .and_then(|name| self.images().channels.get(name));
         Multiscale::new(&self.dataset, channels, levels.map_or(&[], Vec::as_slice))
+    }
+
+    /// The arrays of one of its label images, or its own.
+    pub fn arrays(&self, label: Option<&Name>) -> Result<Multiscale<'_>, NotFound> {
+        label.map_or_else(|| Ok(self.multiscale()), |label| self.label(label))
     }
 
     /// The names of its label images.

@@ -17,9 +17,7 @@ pub(super) fn document(
     match (node, document) {
         (ZarrNode::Image, ZarrDocument::Consolidated) => Ok(consolidated(image)),
         (ZarrNode::Array(label, level), ZarrDocument::Array | ZarrDocument::Attributes) => {
-            let arrays = label
-                .as_ref()
-                .map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
+            let arrays = image.arrays(label.as_ref())?;
             let level = arrays.level(*level)?;
             Ok(match document {
                 ZarrDocument::Array => array(&arrays, level),

@@ -30,9 +30,7 @@ pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotF
             ome::label(&arrays, name.as_str())
         }
         ZarrNode::Array(label, level) => {
-            let arrays = label
-                .as_ref()
-                .map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
+            let arrays = image.arrays(label.as_ref())?;
             return Ok(array(&arrays, arrays.level(*level)?));
         }
     };
