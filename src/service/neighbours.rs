@@ -69,7 +69,12 @@ impl Neighbours {
         state.tiles.retain(|tile| tile != asked);
         let distances = (1..=i64::from(self.reach)).chain([-1]);
         distances
-            .filter_map(|distance| beside(asked, ahead * distance))
+            .filter_map(|distance| {
+                let mut beside = asked.clone();
+                // None if the number would be below 0 or overflow.
+                beside.address.slice = asked.address.slice.checked_add_signed(ahead * distance)?;
+                Some(beside)
+            })
             .collect()
     }
 
@@ -117,13 +122,6 @@ impl Scrolls {
         scrolls.truncate(MAX_SCROLLS);
         is_backwards
     }
-}
-
-/// The tile `by` slices further; `None` if its number would be below 0 or overflow.
-fn beside(tile: &TileRequest, by: i64) -> Option<TileRequest> {
-    let mut beside = tile.clone();
-    beside.address.slice = tile.address.slice.checked_add_signed(by)?;
-    Some(beside)
 }
 
 #[cfg(test)]
