@@ -94,7 +94,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     }
     let chunk = volume.shape().chunk;
     let region = plan.region;
-    let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
+    let is_on_grid = region.start.zip(chunk, u64::is_multiple_of).everywhere();
     let coding = format.coding;
     let is_alike = volume.shape().coding.as_ref().is_ok_and(|stored| {
         stored.is_zlib == (coding == Coding::Zlib)

@@ -415,7 +415,7 @@ mod tests {
             .inverse()
             .apply(skew.apply(point))
             .zip(point, |a, b| (a - b).abs());
-        assert!(back.map(|away| away < 1e-12) == Xyz::all(true), "{back:?}");
+        assert!(back.map(|away| away < 1e-12).everywhere(), "{back:?}");
         assert!(skew.inverse().after(&skew).only_moves(Xyz::all(1e-12)));
         assert_eq!(skew.beginning_at(point).translation(), skew.apply(point));
         let flat = [

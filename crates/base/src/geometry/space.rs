@@ -75,6 +75,13 @@ impl<T> From<Xyz<T>> for [T; 3] {
     }
 }
 
+impl Xyz<bool> {
+    /// Whether it is true along every axis.
+    pub fn everywhere(self) -> bool {
+        self.x && self.y && self.z
+    }
+}
+
 impl Xyz<u64> {
     /// The number of voxels in a box of this size, or `u64::MAX` if that is smaller.
     pub fn volume(self) -> u64 {
