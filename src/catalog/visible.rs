@@ -6,9 +6,7 @@ use std::sync::Arc;
 use voltile_base::description::RangeDescription;
 use voltile_base::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
 use voltile_base::paint::{Finite, Kind};
-use voltile_base::request::{
-    Adjustment, ChannelChoice, RangeRequest, SlabRequest, TileRequest, ViewRequest,
-};
+use voltile_base::request::{Adjustment, RangeRequest, SlabRequest, TileRequest, ViewRequest};
 use voltile_base::tile::TileKey;
 use voltile_render::{plan, survey};
 
@@ -55,8 +53,8 @@ impl Catalog {
 
     /// Plans a request for the range of the visible values.
     fn plan_range(&self, request: &RangeRequest) -> Result<RequestPlan, NotFound> {
-        let dataset = self.known(&request.token)?;
-        let time = dataset.time_of(request.time, [&request.channel]);
+        let dataset = self.known(&request.first_tile.token)?;
+        let time = dataset.time_of(request.first_tile.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
         let shown = self.shown_rectangle(dataset, channel, request)?;
@@ -97,7 +95,7 @@ impl Catalog {
         channel: &Channel,
         request: &RangeRequest,
     ) -> Result<TileRectangle, NotFound> {
-        let asked = dataset.view(channel, request.address.level)?;
+        let asked = dataset.view(channel, request.first_tile.address.level)?;
         let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
         let coarser_views = dataset
             .views(channel)
@@ -130,12 +128,10 @@ impl Catalog {
             ..Adjustment::default()
         };
         self.resolve(&TileRequest {
-            token: request.token.clone(),
-            channels: ChannelChoice::One(request.channel.clone()),
-            time: request.time,
             address,
             slab,
             adjust: vec![fixed_window],
+            ..request.first_tile.clone()
         })
     }
 }
@@ -160,7 +156,8 @@ impl TileRectangle {
         asked: &LevelView,
         view: &LevelView,
     ) -> Self {
-        let plane = request.address.plane;
+        let TileRequest { address, slab, .. } = request.first_tile;
+        let plane = address.plane;
         let orthogonal = dataset.orthogonal(channel);
         let step = view
             .factor
@@ -173,13 +170,13 @@ impl TileRectangle {
             plane.row_axis()
         };
         let (columns, rows) = view.drawn(plane, dataset.grid_offset(channel), orthogonal);
-        let (slice, slab) = slices_at(dataset, asked, view, &request.address, request.slab);
+        let (slice, slab) = slices_at(dataset, asked, view, &address, slab);
         let depth = slab.map_or(1, |slab| slab.end.saturating_sub(slice));
         Self {
             address: TileAddress {
                 level: view.level,
                 slice,
-                ..request.address
+                ..address
             },
             slab,
             columns: within(&request.columns, step[plane.column_axis()], columns),

@@ -131,7 +131,7 @@ impl ChannelChoice {
     pub fn composite(list: &str) -> Result<Self, Malformed> {
         let count = list.split(',').count();
         if count > MAX_CHANNELS {
-            return Err(Malformed::TooManyChannels { count });
+            return Err(Malformed::TooManyChannels(count));
         }
         list.split(',')
             .zip(Colour::BY_POSITION)
@@ -172,22 +172,17 @@ impl fmt::Display for TileRequest {
         if matches!(self.channels, ChannelChoice::Composite(_)) {
             write!(f, "{MCFC}/")?;
         }
-        let TileAddress {
-            plane,
-            level,
-            slice,
-            row,
-            column,
-        } = self.address;
-        write!(f, "{}/{}/{plane}/", self.token, self.channels)?;
+        let address = &self.address;
+        write!(f, "{}/{}/{}/", self.token, self.channels, address.plane)?;
         if let Some(time) = self.time {
             write!(f, "{time}/")?;
         }
-        write!(f, "{slice}")?;
+        write!(f, "{}", address.slice)?;
         if let Some(SlabRequest { end, projection }) = self.slab {
             write!(f, "-{end}.{}", projection.name())?;
         }
-        write!(f, "/{row}_{column}_{}.png", level.number())
+        let level = address.level.number();
+        write!(f, "/{}_{}_{level}.png", address.row, address.column)
     }
 }
 
@@ -265,9 +260,7 @@ fn decoded_segments(path: &str) -> Result<Vec<Cow<'_, str>>, Malformed> {
 
 fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
     let decoded = percent_decode_str(segment).decode_utf8();
-    decoded.map_err(|_| Malformed::Encoding {
-        segment: segment.to_owned(),
-    })
+    decoded.map_err(|_| Malformed::Encoding(segment.to_owned()))
 }
 
 /// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form shared by simple and mcfc
@@ -285,9 +278,7 @@ fn planar(
     };
     let [row, column, level] = file_numbers(file, ["", "", ""], "ROW_COLUMN_LEVEL.png")?;
     let address = TileAddress {
-        plane: Plane::from_name(plane).ok_or_else(|| Malformed::Plane {
-            plane: plane.to_owned(),
-        })?,
+        plane: plane_of(plane)?,
         level: level_of(level)?,
         slice: number("slice", slice)?,
         row,
@@ -310,9 +301,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
         return Err(Malformed::Shape);
     };
     if volume != "volume" {
-        return Err(Malformed::Volume {
-            found: volume.to_owned(),
-        });
+        return Err(Malformed::Volume(volume.to_owned()));
     }
     let [column, row, slice] = file_numbers(file, ["X", "Y", "Z"], "XCOLUMN_YROW_ZSLICE.png")?;
     let level = level_of(number("level", level)?)?;
@@ -336,9 +325,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
 }
 
 fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Malformed> {
-    let wrong = || Malformed::ChannelItem {
-        item: item.to_owned(),
-    };
+    let wrong = || Malformed::ChannelItem(item.to_owned());
     let (name, colour) = item.split_once(':').unwrap_or((item, ""));
     let colour = if colour.is_empty() {
         by_position
@@ -381,7 +368,18 @@ fn ranges<T>(text: &str, range: impl Fn(&str) -> Option<T>) -> Option<Xyz<T>> {
 }
 
 fn level_of(level: u64) -> Result<Level, Malformed> {
-    Level::new(level).ok_or(Malformed::Level { level })
+    Level::new(level).ok_or(Malformed::Level(level))
+}
+
+fn plane_of(name: &str) -> Result<Plane, Malformed> {
+    Plane::from_name(name).ok_or_else(|| Malformed::Plane(name.to_owned()))
+}
+
+/// The first value of a parameter in a query, as it is written there.
+fn query_value<'q>(query: &'q str, parameter: &str) -> Option<&'q str> {
+    query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='))
 }
 
 fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {

@@ -80,7 +80,7 @@ impl Adjustment {
                 self.hi.is_some()
             }
             "gamma" => {
-                let gamma = exponent(item);
+                let gamma = number(item).filter(|gamma| gamma.get() >= 0.0);
                 self.gamma = gamma.filter(|gamma| gamma.get() != 1.0);
                 gamma.is_some()
             }
@@ -93,11 +93,6 @@ impl Adjustment {
 /// A finite number in Rust's notation, such as `10`, `-0.5` or `1e3`.
 pub(super) fn number(text: &str) -> Option<Finite> {
     text.parse().ok().and_then(Finite::new)
-}
-
-/// A finite number of 0 or more.
-fn exponent(text: &str) -> Option<Finite> {
-    number(text).filter(|gamma| gamma.get() >= 0.0)
 }
 
 #[cfg(test)]

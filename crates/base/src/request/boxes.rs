@@ -2,7 +2,9 @@
 //! one channel, a TIFF file may have several, with commas between.
 
 use super::malformed::MAX_CHANNELS;
-use super::{Malformed, VersionedToken, decoded_segments, digits, level_of, number, ranges};
+use super::{
+    Malformed, VersionedToken, decoded_segments, digits, level_of, number, query_value, ranges,
+};
 use crate::geometry::{Level, Region};
 use crate::name::Name;
 use crate::paint::{BOX_FILES, BoxFile, BoxFormat};
@@ -36,27 +38,22 @@ impl BoxRequest {
         let [token, channel, level, file] = *segments else {
             return Err(Malformed::VoxelsShape);
         };
-        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box {
-            text: file.to_owned(),
-        })?;
+        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box(file.to_owned()))?;
         let mut channels = channel.split(',').map(Name::new);
         let channel = channels.next().unwrap_or_else(|| Name::new(channel))?;
         let others = channels.collect::<Result<Vec<_>, _>>()?;
         if others.len() >= MAX_CHANNELS {
-            return Err(Malformed::TooManyChannels {
-                count: others.len() + 1,
-            });
+            return Err(Malformed::TooManyChannels(others.len() + 1));
         }
         if !others.is_empty() && written.format != BoxFormat::Tiff {
-            return Err(Malformed::OneChannel {
-                suffix: written.suffix,
-            });
+            return Err(Malformed::OneChannel(written.suffix));
         }
+        let time = query_value(query, "time");
         let request = BoxRequest {
             token: VersionedToken::new(token)?,
             channel,
             others,
-            time: time_in(query)?,
+            time: time.map(|text| number("time", text)).transpose()?,
             level: level_of(number("level", level)?)?,
             region,
         };
@@ -69,12 +66,6 @@ fn box_in(name: &str) -> Option<(Region, &'static BoxFile)> {
     BOX_FILES
         .iter()
         .find_map(|file| Some((box_of(name.strip_suffix(file.suffix)?)?, file)))
-}
-
-/// The time point in a query: `time=T`. Other parameters are ignored.
-fn time_in(query: &str) -> Result<Option<u64>, Malformed> {
-    let given = query.split('&').find_map(|pair| pair.strip_prefix("time="));
-    given.map(|text| number("time", text)).transpose()
 }
 
 /// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
@@ -139,10 +130,7 @@ mod tests {
 
     #[test]
     fn every_format_is_in_the_manual_and_in_the_error_of_a_malformed_box() {
-        let error = Malformed::Box {
-            text: String::new(),
-        }
-        .to_string();
+        let error = Malformed::Box(String::new()).to_string();
         for BoxFile { suffix, .. } in &BOX_FILES {
             assert!(
                 include_str!("../../../../docs/addresses.md").contains(&format!("`{suffix}`")),

@@ -66,9 +66,7 @@ fn file(path: &str) -> Result<PrecomputedFile, Malformed> {
         [token, channel, level, chunk] => Ok(PrecomputedFile::Chunk(PrecomputedChunk {
             volume: volume(token, channel)?,
             level: level_of(number("level", level)?)?,
-            bounds: ranges(chunk, range).ok_or_else(|| Malformed::Chunk {
-                text: chunk.to_owned(),
-            })?,
+            bounds: ranges(chunk, range).ok_or_else(|| Malformed::Chunk(chunk.to_owned()))?,
         })),
         _ => Err(Malformed::PrecomputedShape),
     }

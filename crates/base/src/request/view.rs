@@ -15,10 +15,10 @@ use super::adjust::number as finite;
 use super::malformed::{MAX_CHANNELS, Malformed};
 use super::{
     Adjustment, ChannelChoice, FIRST_TILE, OVERVIEW, PNG, SlabRequest, TileRequest, VersionedToken,
-    decoded_segments, digits, level_of, number, planar,
+    decoded_segments, digits, level_of, number, planar, plane_of, query_value,
 };
 use crate::color::Colour;
-use crate::geometry::{Plane, TileAddress};
+use crate::geometry::TileAddress;
 use crate::name::Name;
 use crate::paint::{Finite, Projection, TileFormat};
 
@@ -43,16 +43,10 @@ pub enum ViewRequest {
 /// The values that a rectangle of a slice or slab shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RangeRequest {
-    /// The dataset.
-    pub token: VersionedToken,
     /// The channel.
     pub channel: Name,
-    /// The time point, if the request names one.
-    pub time: Option<u64>,
-    /// The first tile of the slice.
-    pub address: TileAddress,
-    /// The rest of a slab that begins at this slice; `None` for a single slice.
-    pub slab: Option<SlabRequest>,
+    /// The first tile of the slice or slab, of this channel.
+    pub first_tile: TileRequest,
     /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to
     /// lie within the slice.
     pub columns: Range<u64>,
@@ -74,40 +68,34 @@ impl ViewRequest {
         let (channels, adjust) = layers(list)?;
         let (first, slab) = slab_of(slices)?;
         *slices = first;
-        let is_overview = *file == OVERVIEW;
-        let as_png = file.strip_suffix(JPEG).map(|stem| format!("{stem}{PNG}"));
-        let format = match &as_png {
-            Some(_) => TileFormat::Jpeg,
-            None => TileFormat::Png,
-        };
-        if is_overview {
+        // An overview and a JPEG are parsed by the name of the PNG in their place.
+        let png_name;
+        let request: fn(TileRequest) -> Self = if *file == OVERVIEW {
             *file = FIRST_TILE;
-        } else if let Some(as_png) = &as_png {
-            *file = as_png;
-        }
+            ViewRequest::Overview
+        } else if let Some(stem) = file.strip_suffix(JPEG) {
+            png_name = format!("{stem}{PNG}");
+            *file = &png_name;
+            |tile| ViewRequest::Tile(tile, TileFormat::Jpeg)
+        } else {
+            |tile| ViewRequest::Tile(tile, TileFormat::Png)
+        };
         let tile = planar(&segments, |_| Ok(channels.clone())).map_err(|error| match error {
             Malformed::Shape => Malformed::ViewShape,
             other => other,
         })?;
-        let tile = TileRequest {
+        Ok(request(TileRequest {
             slab,
             adjust,
             ..tile
-        };
-        Ok(if is_overview {
-            ViewRequest::Overview(tile)
-        } else {
-            ViewRequest::Tile(tile, format)
-        })
+        }))
     }
-}
 
-impl ViewRequest {
     /// The dataset.
     pub fn token(&self) -> &VersionedToken {
         match self {
             ViewRequest::Tile(tile, _) | ViewRequest::Overview(tile) => &tile.token,
-            ViewRequest::Range(range) => &range.token,
+            ViewRequest::Range(range) => &range.first_tile.token,
         }
     }
 
@@ -127,9 +115,7 @@ fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
     let Some((first, rest)) = text.split_once('-') else {
         return Ok((text, None));
     };
-    let wrong = || Malformed::Slab {
-        text: text.to_owned(),
-    };
+    let wrong = || Malformed::Slab(text.to_owned());
     let (end, mode) = rest.split_once('.').ok_or_else(wrong)?;
     let end = digits(end).ok_or_else(wrong)?;
     let projection = Projection::from_name(mode).ok_or_else(wrong)?;
@@ -143,14 +129,12 @@ fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
 fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
     let count = list.split(',').count();
     if count > MAX_CHANNELS {
-        return Err(Malformed::TooManyChannels { count });
+        return Err(Malformed::TooManyChannels(count));
     }
     let mut channels = Vec::with_capacity(count);
     let mut adjust = Vec::with_capacity(count);
     for item in list.split(',') {
-        let (channel, adjustment) = layer(item).ok_or_else(|| Malformed::Layer {
-            item: item.to_owned(),
-        })?;
+        let (channel, adjustment) = layer(item).ok_or_else(|| Malformed::Layer(item.to_owned()))?;
         channels.push(channel);
         adjust.push(adjustment);
     }
@@ -180,22 +164,15 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
 }
 
 fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malformed> {
-    let given = |parameter: &str| {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let value = pairs
-            .clone()
-            .find(|(name, _)| *name == parameter)
-            .map_or("", |(_, value)| value);
+    let given = |parameter| {
+        let value = query_value(query, parameter).unwrap_or_default();
         percent_decode_str(value).decode_utf8_lossy()
     };
-    let plane = given("plane");
     let time = Some(given("time")).filter(|time| !time.is_empty());
     let slices = given("slice");
     let (slice, slab) = slab_of(&slices)?;
     let address = TileAddress {
-        plane: Plane::from_name(&plane).ok_or_else(|| Malformed::Plane {
-            plane: plane.to_string(),
-        })?,
+        plane: plane_of(&given("plane"))?,
         level: level_of(number("level", &given("level"))?)?,
         slice: number("slice", slice)?,
         row: 0,
@@ -210,12 +187,17 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
     let time = time.map(|time| number("time", &time)).transpose()?;
     let token = VersionedToken::new(token)?;
     let channel = Name::new(channel)?;
-    Ok(RangeRequest {
+    let first_tile = TileRequest {
         token,
-        channel,
+        channels: ChannelChoice::One(channel.clone()),
         time,
         address,
         slab,
+        adjust: Vec::new(),
+    };
+    Ok(RangeRequest {
+        channel,
+        first_tile,
         columns,
         rows,
     })
@@ -290,7 +272,7 @@ mod tests {
         let seven = ["raw:0:1:1:grey"; 7].join(",");
         assert!(matches!(
             tile(&format!("a/{seven}/xy/0/0_0_0.png")),
-            Err(Malformed::TooManyChannels { count: 7 })
+            Err(Malformed::TooManyChannels(7))
         ));
         for path in [
             "",
@@ -318,6 +300,7 @@ mod tests {
             else {
                 panic!("{query}")
             };
+            let range = range.first_tile;
             assert_eq!((range.address.slice, range.slab), (first, expected));
             let path = format!("brain/raw:0:1:1:grey/xz/{text}/small.png");
             let Ok(ViewRequest::Overview(overview)) = ViewRequest::parse(&path, "") else {
@@ -373,10 +356,11 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            (range.columns, range.rows, range.time),
+            (range.columns, range.rows, range.first_tile.time),
             (0..10, 5..7, Some(1))
         );
-        assert_eq!((range.address.slice, range.address.level.number()), (40, 2));
+        let address = range.first_tile.address;
+        assert_eq!((address.slice, address.level.number()), (40, 2));
         for wrong in [
             "",
             "plane=xy&slice=0&level=0",
