@@ -31,28 +31,17 @@ use tokio::sync::oneshot;
 pub struct Abandoned;
 
 /// The cache; clones share it.
-pub struct Cache<K: Hash + Eq, V, E> {
-    shared: Arc<SharedCache<K, V, E>>,
-}
-
-impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
-    }
-}
-
-/// The state that the clones of a cache share.
-struct SharedCache<K: Hash + Eq, V, E> {
-    state: Mutex<CacheState<K, V, E>>,
-    budget: usize,
-    held: Gauge,
-}
+#[derive(Clone)]
+pub struct Cache<K: Hash + Eq, V, E>(Arc<Mutex<CacheState<K, V, E>>>);
 
 struct CacheState<K: Hash + Eq, V, E> {
     slots: LruCache<K, Slot<V, E>>,
+    /// The weight of all ready values.
     bytes: usize,
+    /// The maximum of `bytes`.
+    budget: usize,
+    /// Shows `bytes`.
+    held: Gauge,
 }
 
 enum Slot<V, E> {
@@ -134,14 +123,10 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         let state = CacheState {
             slots: LruCache::unbounded(),
             bytes: 0,
+            budget,
+            held,
         };
-        Self {
-            shared: Arc::new(SharedCache {
-                state: Mutex::new(state),
-                budget,
-                held,
-            }),
-        }
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// Returns the value, joins the flight that produces it, or starts one.
@@ -155,7 +140,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// The value that a flight delivers to waiters is not checked: it may not suffice, and they
     /// must look up again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
-        let mut state = self.shared.state.lock();
+        let mut state = self.0.lock();
         match state.slots.get_mut(key) {
             Some(Slot::Ready { value, .. }) if suffices(value) => {
                 return Lookup::Ready(value.clone());
@@ -172,8 +157,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         if let Some(Slot::Ready { weight, .. }) =
             state.slots.put(key.clone(), Slot::Flying(waiters))
         {
-            state.bytes -= weight;
-            self.shared.held.set(state.bytes as i64);
+            state.reweigh(weight, 0);
         }
         Lookup::Lead(Flight {
             cache: self.clone(),
@@ -184,20 +168,19 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// The value if it is ready, marked as recently used; starts no flight.
     pub fn get(&self, key: &K) -> Option<V> {
-        ready(self.shared.state.lock().slots.get(key))
+        ready(self.0.lock().slots.get(key))
     }
 
     /// The value if it is ready, without marking it as recently used; starts no flight.
     pub fn peek(&self, key: &K) -> Option<V> {
-        ready(self.shared.state.lock().slots.peek(key))
+        ready(self.0.lock().slots.peek(key))
     }
 
     /// Caches a value that no flight has made, unless the key is in flight or ready.
     pub fn add(&self, key: &K, value: V, weight: usize) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.0.lock();
         if !state.slots.contains(key) {
-            state.keep(key.clone(), value, weight, self.shared.budget);
-            self.shared.held.set(state.bytes as i64);
+            state.keep(key.clone(), value, weight);
         }
     }
 
@@ -210,23 +193,21 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         weight: usize,
         is_worse: impl FnOnce(&V) -> bool,
     ) -> bool {
-        let mut state = self.shared.state.lock();
-        let Some(slot) = state.slots.peek_mut(key) else {
+        let mut state = self.0.lock();
+        let budget = state.budget;
+        let Some(Slot::Ready {
+            value: old,
+            weight: old_weight,
+        }) = state.slots.peek_mut(key)
+        else {
             return false;
         };
-        let is_replaced = match slot {
-            Slot::Ready { value: old, .. } => weight <= self.shared.budget && is_worse(old),
-            Slot::Flying(_) => false,
-        };
-        if !is_replaced {
+        if weight > budget || !is_worse(old) {
             return false;
         }
-        let old = std::mem::replace(slot, Slot::Ready { value, weight });
-        if let Slot::Ready { weight: before, .. } = &old {
-            state.bytes = state.bytes - before + weight;
-        }
-        state.evict(self.shared.budget);
-        self.shared.held.set(state.bytes as i64);
+        let old = std::mem::replace(old, value);
+        let old_weight = std::mem::replace(old_weight, weight);
+        state.reweigh(old_weight, weight);
         drop(state);
         // Freeing large values takes time: not under the lock.
         drop(old);
@@ -235,7 +216,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes a value; a flight delivers its value, which is not cached.
     pub fn discard(&self, key: &K) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.0.lock();
         let removed = match state.slots.peek_mut(key) {
             Some(Slot::Flying(waiters)) => {
                 waiters.is_discarded = true;
@@ -245,8 +226,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
             None => None,
         };
         if let Some(Slot::Ready { weight, .. }) = &removed {
-            state.bytes -= weight;
-            self.shared.held.set(state.bytes as i64);
+            state.reweigh(*weight, 0);
         }
         drop(state);
         // Freeing large values takes time: not under the lock.
@@ -255,7 +235,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes every value; flights continue.
     pub fn clear(&self) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.0.lock();
         let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
         let (flying, ready): (Vec<_>, Vec<_>) = slots
             .into_iter()
@@ -263,8 +243,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         for (key, flight) in flying {
             state.slots.put(key, flight);
         }
-        state.bytes = 0;
-        self.shared.held.set(0);
+        let bytes = state.bytes;
+        state.reweigh(bytes, 0);
         drop(state);
         // Freeing large values takes time: not under the lock.
         drop(ready);
@@ -274,7 +254,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Adds a waiter, for the leader's own client.
     pub fn join(&self) -> Waiter<V, E> {
-        match self.cache.shared.state.lock().slots.get_mut(&self.key) {
+        match self.cache.0.lock().slots.get_mut(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.add(),
             // Never: the slot is in flight until this flight ends.
             _ => Waiter(oneshot::channel().1),
@@ -285,7 +265,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// it must then call [`Flight::still_wanted`].
     pub async fn unwanted(&self) {
         poll_fn(
-            |context| match self.cache.shared.state.lock().slots.peek_mut(&self.key) {
+            |context| match self.cache.0.lock().slots.peek_mut(&self.key) {
                 Some(Slot::Flying(waiters)) => waiters.poll_gone(context),
                 _ => Poll::Ready(()),
             },
@@ -297,7 +277,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     ///
     /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
-        let mut state = self.cache.shared.state.lock();
+        let mut state = self.cache.0.lock();
         let is_wanted = match state.slots.peek(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.senders.iter().any(|one| !one.is_closed()),
             _ => false,
@@ -354,17 +334,11 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// waiter.
     pub fn land(mut self, result: Result<(V, usize), E>) {
         let waiters = {
-            let mut state = self.cache.shared.state.lock();
+            let mut state = self.cache.0.lock();
             let waiters = state.end_flight(&self.key);
             let is_discarded = waiters.as_ref().is_some_and(|all| all.is_discarded);
             if !is_discarded && let Ok((value, weight)) = &result {
-                state.keep(
-                    self.key.clone(),
-                    value.clone(),
-                    *weight,
-                    self.cache.shared.budget,
-                );
-                self.cache.shared.held.set(state.bytes as i64);
+                state.keep(self.key.clone(), value.clone(), *weight);
             }
             waiters
         };
@@ -380,7 +354,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
     fn drop(&mut self) {
         if !self.landed {
-            self.cache.shared.state.lock().end_flight(&self.key);
+            self.cache.0.lock().end_flight(&self.key);
         }
     }
 }
@@ -393,18 +367,20 @@ impl<K: Hash + Eq, V, E> CacheState<K, V, E> {
         }
     }
 
-    fn keep(&mut self, key: K, value: V, weight: usize, budget: usize) {
-        if weight > budget {
-            return;
+    /// Adds a value, unless it alone exceeds the budget.
+    fn keep(&mut self, key: K, value: V, weight: usize) {
+        if weight <= self.budget {
+            self.slots.put(key, Slot::Ready { value, weight });
+            self.reweigh(0, weight);
         }
-        self.bytes += weight;
-        self.slots.put(key, Slot::Ready { value, weight });
-        self.evict(budget);
     }
 
-    fn evict(&mut self, budget: usize) {
+    /// Counts ready values of the weight `after` in place of values of the weight `before`, and
+    /// evicts values until all are within the budget.
+    fn reweigh(&mut self, before: usize, after: usize) {
+        self.bytes = self.bytes - before + after;
         let mut flying = Vec::new();
-        while self.bytes > budget {
+        while self.bytes > self.budget {
             match self.slots.pop_lru() {
                 Some((_, Slot::Ready { weight, .. })) => self.bytes -= weight,
                 Some(flight) => flying.push(flight),
@@ -414,6 +390,7 @@ impl<K: Hash + Eq, V, E> CacheState<K, V, E> {
         for (key, flight) in flying {
             self.slots.put(key, flight);
         }
+        self.held.set(self.bytes as i64);
     }
 }
 
@@ -564,7 +541,7 @@ mod tests {
         assert_eq!(cache.peek(&2), None);
         flight.land(Ok(("2".into(), 1)));
         assert_eq!(
-            (cache.peek(&2), cache.shared.held.get()),
+            (cache.peek(&2), cache.0.lock().held.get()),
             (Some("2".into()), 4)
         );
     }
@@ -584,10 +561,10 @@ mod tests {
             [1, 2, 3, 4].map(|key| cache.peek(&key).is_some()),
             [true, false, true, true]
         );
-        assert_eq!(cache.shared.held.get(), 9);
+        assert_eq!(cache.0.lock().held.get(), 9);
         fill(&cache, 5, 11);
         assert_eq!(cache.peek(&5), None);
-        assert_eq!(cache.shared.held.get(), 9);
+        assert_eq!(cache.0.lock().held.get(), 9);
     }
 
     #[test]
@@ -597,11 +574,11 @@ mod tests {
         let flight = lead(&cache, 2);
         let waiter = wait(&cache, 2);
         cache.clear();
-        assert_eq!((cache.peek(&1), cache.shared.held.get()), (None, 0));
+        assert_eq!((cache.peek(&1), cache.0.lock().held.get()), (None, 0));
         flight.land(Ok(("two".into(), 3)));
         assert_eq!(waiter.wait_blocking(), Ok("two".into()));
         assert_eq!(
-            (cache.peek(&2), cache.shared.held.get()),
+            (cache.peek(&2), cache.0.lock().held.get()),
             (Some("two".into()), 3)
         );
     }
@@ -613,7 +590,7 @@ mod tests {
         let Lookup::Lead(flight) = cache.lookup_if(&7, |value| value.len() > 3) else {
             panic!("an insufficient value was returned");
         };
-        assert_eq!(cache.shared.held.get(), 0);
+        assert_eq!(cache.0.lock().held.get(), 0);
         let waiter = wait(&cache, 7);
         flight.land(Ok(("seven".into(), 5)));
         assert_eq!(waiter.wait_blocking(), Ok("seven".into()));
@@ -641,7 +618,7 @@ mod tests {
             "too large"
         );
         assert!(cache.replace_if(&1, "one".into(), 5, |value| value == "1"));
-        assert_eq!(cache.shared.held.get(), 7);
+        assert_eq!(cache.0.lock().held.get(), 7);
         // Key 1 is still the least recently used.
         fill(&cache, 3, 4);
         assert_eq!(
@@ -650,7 +627,7 @@ mod tests {
         );
         cache.discard(&3);
         assert_eq!([2, 3].map(|key| cache.peek(&key).is_some()), [true, false]);
-        assert_eq!(cache.shared.held.get(), 2);
+        assert_eq!(cache.0.lock().held.get(), 2);
         let flight = lead(&cache, 4);
         assert!(
             !cache.replace_if(&4, "four".into(), 1, |_| true),
