@@ -38,6 +38,17 @@ enum BreakerState {
     },
 }
 
+impl BreakerState {
+    /// Open from now on; a probe is due after the pause.
+    fn open(now: Instant, pause: Duration) -> Self {
+        Self::Open {
+            until: now + pause,
+            pause,
+            probing: false,
+        }
+    }
+}
+
 /// Permission for one attempt, whose result is to be reported. Dropping it reports that there was
 /// no attempt.
 #[derive(Debug)]
@@ -155,22 +166,12 @@ impl Permit<'_> {
                 false
             }
             BreakerState::Closed { .. } => {
-                let pause = rule.first_pause;
-                *state = BreakerState::Open {
-                    until: now + pause,
-                    pause,
-                    probing: false,
-                };
+                *state = BreakerState::open(now, rule.first_pause);
                 true
             }
             BreakerState::Open { .. } if !is_probe => false,
             BreakerState::Open { pause, .. } => {
-                let pause = (*pause * 2).min(rule.longest_pause);
-                *state = BreakerState::Open {
-                    until: now + pause,
-                    pause,
-                    probing: false,
-                };
+                *state = BreakerState::open(now, (*pause * 2).min(rule.longest_pause));
                 false
             }
         }

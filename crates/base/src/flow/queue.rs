@@ -60,13 +60,11 @@ impl<T> Queue<T> {
     pub fn next(&self) -> Option<(T, QueueRoom<'_, T>)> {
         let mut state = self.wait(None, |state| state.is_closed || !state.items.is_empty());
         let (item, weight) = state.items.pop_front()?;
-        Some((
-            item,
-            QueueRoom {
-                queue: self,
-                weight,
-            },
-        ))
+        let room = QueueRoom {
+            queue: self,
+            weight,
+        };
+        Some((item, room))
     }
 
     /// Accepts no more items.
