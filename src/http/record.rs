@@ -113,9 +113,9 @@ impl RequestRecord {
     /// The milliseconds of each stage.
     fn stages(&self, span: Duration) -> String {
         let mut text = String::with_capacity(128);
-        for stage in Stage::ALL {
+        for (stage, name) in Stage::ALL {
             let stage_time = self.stage_milliseconds(stage);
-            let _ = write!(text, "{};dur={stage_time:.3}, ", stage.name());
+            let _ = write!(text, "{name};dur={stage_time:.3}, ");
         }
         let _ = write!(text, "total;dur={:.3}", milliseconds(span));
         text

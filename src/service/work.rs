@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use voltile_base::flow::trace::{Outcome, Trace};
-use voltile_base::metrics::{Metrics, Rendered};
+use voltile_base::metrics::{Form, Metrics};
 use voltile_base::tile::Tile;
 use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks, Yields};
 use voltile_render::Scratch;
@@ -149,9 +149,9 @@ impl TileWork {
         let drawn = self.draw(&policy).inspect_err(|error| self.note(error))?;
         if let Some(trace) = &self.policy.trace {
             let rendered = match self.plan.subject {
-                Subject::Black(..) | Subject::Tile(_) => Rendered::Tile,
-                Subject::Overview(_) => Rendered::Overview,
-                Subject::Range(_) | Subject::Box(..) => Rendered::Box,
+                Subject::Black(..) | Subject::Tile(_) => Form::Tile,
+                Subject::Overview(_) => Form::Overview,
+                Subject::Range(_) | Subject::Box(..) => Form::Box,
             };
             self.metrics.observe_render(rendered, trace);
         }

@@ -48,25 +48,19 @@ pub enum ColourMap {
 }
 
 impl ColourMap {
-    const ALL: [ColourMap; 6] = [
-        ColourMap::Inverted,
-        ColourMap::Fire,
-        ColourMap::Viridis,
-        ColourMap::Magma,
-        ColourMap::CyanHot,
-        ColourMap::CoolWarm,
+    /// All maps in their order, each with its name.
+    const ALL: [(ColourMap, &'static str); 6] = [
+        (ColourMap::Inverted, "inverted"),
+        (ColourMap::Fire, "fire"),
+        (ColourMap::Viridis, "viridis"),
+        (ColourMap::Magma, "magma"),
+        (ColourMap::CyanHot, "cyanhot"),
+        (ColourMap::CoolWarm, "coolwarm"),
     ];
 
     /// The name in addresses.
     pub fn name(self) -> &'static str {
-        match self {
-            ColourMap::Inverted => "inverted",
-            ColourMap::Fire => "fire",
-            ColourMap::Viridis => "viridis",
-            ColourMap::Magma => "magma",
-            ColourMap::CyanHot => "cyanhot",
-            ColourMap::CoolWarm => "coolwarm",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The colour of a shade. The page has the same files, which are ImageJ's: 256 reds, 256
@@ -156,8 +150,8 @@ impl Colour {
             "green" | "g" => Colour::Green,
             "blue" | "b" => Colour::Blue,
             "white" | "whites" | "w" | "gray" | "grays" | "grey" | "greys" => Colour::White,
-            word => match ColourMap::ALL.into_iter().find(|map| map.name() == word) {
-                Some(map) => Colour::Map(map),
+            word => match ColourMap::ALL.iter().find(|(_, name)| *name == word) {
+                Some((map, _)) => Colour::Map(*map),
                 None => Colour::Pure(hexadecimal(word)?),
             },
         })

@@ -57,7 +57,6 @@ pub use clock::Clock;
 pub use datasets::{DatasetCounters, DatasetMetrics};
 pub use meter::Meter;
 use renders::RenderTimes;
-pub use renders::Rendered;
 pub use requests::Form;
 use requests::{RequestCounts, RequestTimes};
 pub use stores::StoreMetrics;
@@ -135,8 +134,8 @@ impl Metrics {
         self.request_times.observe(form, span);
     }
 
-    /// Records how long the stages of a render took.
-    pub fn observe_render(&self, rendered: Rendered, trace: &Trace) {
+    /// Records how long the stages of a render of this form took.
+    pub fn observe_render(&self, rendered: Form, trace: &Trace) {
         self.render_times.observe(rendered, trace);
     }
 

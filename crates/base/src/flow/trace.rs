@@ -28,25 +28,14 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages, in their order.
-    pub const ALL: [Stage; 5] = [
-        Stage::Queue,
-        Stage::Read,
-        Stage::Decode,
-        Stage::Draw,
-        Stage::Encode,
+    /// All stages in their order, each with its name in metrics and `Server-Timing`.
+    pub const ALL: [(Stage, &'static str); 5] = [
+        (Stage::Queue, "queue"),
+        (Stage::Read, "read"),
+        (Stage::Decode, "decode"),
+        (Stage::Draw, "draw"),
+        (Stage::Encode, "encode"),
     ];
-
-    /// The name in metrics, logs and `Server-Timing`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Queue => "queue",
-            Stage::Read => "read",
-            Stage::Decode => "decode",
-            Stage::Draw => "draw",
-            Stage::Encode => "encode",
-        }
-    }
 }
 
 /// Where the bytes of an answer came from.
@@ -72,30 +61,21 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All outcomes.
-    pub const ALL: [Outcome; 8] = [
-        Outcome::None,
-        Outcome::Hit,
-        Outcome::Wait,
-        Outcome::Disk,
-        Outcome::Shared,
-        Outcome::Black,
-        Outcome::Passed,
-        Outcome::Miss,
+    /// All outcomes in their order, each with its name.
+    pub const ALL: [(Outcome, &'static str); 8] = [
+        (Outcome::None, "none"),
+        (Outcome::Hit, "hit"),
+        (Outcome::Wait, "wait"),
+        (Outcome::Disk, "disk"),
+        (Outcome::Shared, "shared"),
+        (Outcome::Black, "black"),
+        (Outcome::Passed, "passed"),
+        (Outcome::Miss, "miss"),
     ];
 
     /// The name in metrics, logs and `Server-Timing`.
     pub fn name(self) -> &'static str {
-        match self {
-            Outcome::None => "none",
-            Outcome::Hit => "hit",
-            Outcome::Wait => "wait",
-            Outcome::Disk => "disk",
-            Outcome::Shared => "shared",
-            Outcome::Black => "black",
-            Outcome::Passed => "passed",
-            Outcome::Miss => "miss",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -141,7 +121,8 @@ impl Trace {
     /// How the request is answered.
     pub fn outcome(&self) -> Outcome {
         let number = usize::from(self.outcome.load(Ordering::Relaxed));
-        Outcome::ALL.get(number).copied().unwrap_or_default()
+        let outcome = Outcome::ALL.get(number);
+        outcome.map_or(Outcome::None, |(outcome, _)| *outcome)
     }
 
     /// Adds to the duration of a stage.
@@ -159,16 +140,9 @@ impl Trace {
         let began = Instant::now();
         let before = self.not_drawing.load(Ordering::Relaxed);
         let result = work();
-        let between = self
-            .not_drawing
-            .load(Ordering::Relaxed)
-            .saturating_sub(before);
-        self.add(
-            Stage::Draw,
-            began
-                .elapsed()
-                .saturating_sub(Duration::from_nanos(between)),
-        );
+        let after = self.not_drawing.load(Ordering::Relaxed);
+        let between = Duration::from_nanos(after.saturating_sub(before));
+        self.add(Stage::Draw, began.elapsed().saturating_sub(between));
         result
     }
 
@@ -239,16 +213,16 @@ mod tests {
             Stage::ALL
                 .iter()
                 .enumerate()
-                .all(|(number, stage)| *stage as usize == number)
+                .all(|(number, (stage, _))| *stage as usize == number)
         );
         assert!(
             Outcome::ALL
                 .iter()
                 .enumerate()
-                .all(|(number, outcome)| *outcome as usize == number)
+                .all(|(number, (outcome, _))| *outcome as usize == number)
         );
         let trace = Trace::default();
-        for outcome in Outcome::ALL {
+        for (outcome, _) in Outcome::ALL {
             trace.set_outcome(outcome);
             assert_eq!(trace.outcome(), outcome);
         }

@@ -39,36 +39,24 @@ pub enum Form {
 }
 
 impl Form {
-    /// All forms.
-    pub const ALL: [Form; 11] = [
-        Form::Tile,
-        Form::View,
-        Form::Overview,
-        Form::Box,
-        Form::Precomputed,
-        Form::Zarr,
-        Form::Viewer,
-        Form::Page,
-        Form::Description,
-        Form::Health,
-        Form::Other,
+    /// All forms in their order, each with its name.
+    pub const ALL: [(Form, &'static str); 11] = [
+        (Form::Tile, "tile"),
+        (Form::View, "view"),
+        (Form::Overview, "overview"),
+        (Form::Box, "box"),
+        (Form::Precomputed, "precomputed"),
+        (Form::Zarr, "zarr"),
+        (Form::Viewer, "viewer"),
+        (Form::Page, "page"),
+        (Form::Description, "description"),
+        (Form::Health, "health"),
+        (Form::Other, "other"),
     ];
 
     /// The name in metrics and logs.
     pub fn name(self) -> &'static str {
-        match self {
-            Form::Tile => "tile",
-            Form::View => "view",
-            Form::Overview => "overview",
-            Form::Box => "box",
-            Form::Precomputed => "precomputed",
-            Form::Zarr => "zarr",
-            Form::Viewer => "viewer",
-            Form::Page => "page",
-            Form::Description => "description",
-            Form::Health => "health",
-            Form::Other => "other",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -87,10 +75,8 @@ pub(super) struct RequestCounts(
 
 impl RequestCounts {
     pub fn count(&self, form: Form, status: u16, outcome: Outcome) {
-        let status = STATUSES
-            .iter()
-            .position(|known| *known == status)
-            .unwrap_or(OTHER_STATUS);
+        let known = STATUSES.iter().position(|known| *known == status);
+        let status = known.unwrap_or(OTHER_STATUS);
         self.0[form as usize][status][outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -98,20 +84,20 @@ impl RequestCounts {
 impl EncodeMetric for RequestCounts {
     /// Leaves out what never happened.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for (form, by_status) in Form::ALL.iter().zip(self.0.iter()) {
+        for ((_, form), by_status) in Form::ALL.iter().zip(self.0.iter()) {
             for (status, by_outcome) in by_status.iter().enumerate() {
                 let status = STATUSES
                     .get(status)
                     .map_or("other".to_owned(), u16::to_string);
-                for (outcome, count) in Outcome::ALL.iter().zip(by_outcome) {
+                for ((_, outcome), count) in Outcome::ALL.iter().zip(by_outcome) {
                     let count = count.load(Ordering::Relaxed);
                     if count == 0 {
                         continue;
                     }
                     let labels = [
-                        ("form", form.name()),
+                        ("form", *form),
                         ("status", status.as_str()),
-                        ("cache", outcome.name()),
+                        ("cache", *outcome),
                     ];
                     encoder
                         .encode_family(&labels)?
@@ -139,8 +125,8 @@ impl RequestTimes {
 
 impl EncodeMetric for RequestTimes {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        for (form, times) in Form::ALL.iter().zip(&self.0) {
-            times.encode(encoder.encode_family(&[("form", form.name())])?)?;
+        for ((_, form), times) in Form::ALL.iter().zip(&self.0) {
+            times.encode(encoder.encode_family(&[("form", *form)])?)?;
         }
         Ok(())
     }
@@ -160,7 +146,7 @@ mod tests {
             Form::ALL
                 .iter()
                 .enumerate()
-                .all(|(number, form)| *form as usize == number)
+                .all(|(number, (form, _))| *form as usize == number)
         );
     }
 }
