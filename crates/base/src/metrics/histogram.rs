@@ -39,11 +39,8 @@ impl TimeHistogram {
 
 impl EncodeMetric for TimeHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        let counts = self
-            .0
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed));
+        let buckets = self.0.buckets.iter();
+        let counts = buckets.map(|bucket| bucket.load(Ordering::Relaxed));
         let limits = LIMITS.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = limits.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();

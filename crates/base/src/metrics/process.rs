@@ -8,28 +8,17 @@ use prometheus_client::registry::Registry;
 
 /// Registers what the system reports; nothing where there is no `/proc`.
 pub(super) fn register(registry: &mut Registry) {
-    let values = [
-        (
-            "process_open_fds",
-            "Open file descriptors",
-            open_descriptors(),
-        ),
-        (
-            "process_max_fds",
-            "The limit of open file descriptors",
-            max_descriptors(),
-        ),
-        (
-            "process_resident_memory_bytes",
-            "Resident memory",
-            resident_bytes(),
-        ),
-    ];
-    for (name, help, value) in values {
+    let mut register = |name, help, value: Option<u64>| {
         if let Some(value) = value {
             registry.register(name, help, ConstGauge::new(value));
         }
-    }
+    };
+    let open = open_descriptors();
+    register("process_open_fds", "Open file descriptors", open);
+    let max = max_descriptors();
+    register("process_max_fds", "The limit of open file descriptors", max);
+    let resident = resident_bytes();
+    register("process_resident_memory_bytes", "Resident memory", resident);
 }
 
 /// The number of open descriptors, without the one that lists them.
@@ -38,22 +27,23 @@ fn open_descriptors() -> Option<u64> {
 }
 
 fn max_descriptors() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let soft = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    match soft.split_whitespace().next()? {
+    let limits = rest_of_line("/proc/self/limits", "Max open files")?;
+    match limits.split_whitespace().next()? {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
     }
 }
 
 fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident = rest_of_line("/proc/self/status", "VmRSS:")?;
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+/// The first line of a file that begins so, without its beginning.
+fn rest_of_line(file: &str, beginning: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(beginning));
+    rest.map(str::to_owned)
 }
 
 #[cfg(target_os = "linux")]

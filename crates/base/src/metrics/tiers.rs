@@ -44,37 +44,27 @@ impl TierCounters {
         what: &str,
         has_breaker: bool,
     ) {
-        let counters: [(&str, String, &Counter); 6] = [
-            ("hits", format!("Tiles found in {what}"), &self.hits),
-            ("misses", format!("Tiles not found in {what}"), &self.misses),
-            ("writes", format!("Tiles written to {what}"), &self.writes),
-            (
-                "dropped",
-                format!("Tiles that were not written to {what}: queue full, file changed, or away"),
-                &self.dropped,
-            ),
-            (
-                "corrupt",
-                format!("Tiles in {what} found damaged, and removed"),
-                &self.corrupt,
-            ),
-            (
-                "errors",
-                format!("Failed reads from and writes to {what}"),
-                &self.errors,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(format!("{prefix}_{name}"), help, counter.clone());
-        }
+        let name = |metric: &str| format!("{prefix}_{metric}");
+        let help = format!("Tiles found in {what}");
+        registry.register(name("hits"), help, self.hits.clone());
+        let help = format!("Tiles not found in {what}");
+        registry.register(name("misses"), help, self.misses.clone());
+        let help = format!("Tiles written to {what}");
+        registry.register(name("writes"), help, self.writes.clone());
+        let help =
+            format!("Tiles that were not written to {what}: queue full, file changed, or away");
+        registry.register(name("dropped"), help, self.dropped.clone());
+        let help = format!("Tiles in {what} found damaged, and removed");
+        registry.register(name("corrupt"), help, self.corrupt.clone());
+        let help = format!("Failed reads from and writes to {what}");
+        registry.register(name("errors"), help, self.errors.clone());
         let help = format!("Time of lookups in {what}");
-        let name = format!("{prefix}_lookup_seconds");
-        registry.register(name, help, self.lookups.clone());
+        registry.register(name("lookup_seconds"), help, self.lookups.clone());
         if has_breaker {
             let help = format!("Lookups in {what} that were not made: circuit breaker open");
-            registry.register(format!("{prefix}_skipped"), help, self.skipped.clone());
+            registry.register(name("skipped"), help, self.skipped.clone());
             let help = format!("1 while the circuit breaker of {what} is open");
-            registry.register(format!("{prefix}_breaker_open"), help, self.open.clone());
+            registry.register(name("breaker_open"), help, self.open.clone());
         }
     }
 }
