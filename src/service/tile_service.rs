@@ -197,7 +197,7 @@ impl TileService {
     /// The metrics, with the length of the render queue updated.
     pub fn measured(&self) -> &Metrics {
         self.metrics
-            .waiting
+            .renders_waiting
             .set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
         &self.metrics
     }

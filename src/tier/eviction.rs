@@ -180,9 +180,9 @@ impl Evictor {
                 &metrics.tier.errors,
             ),
             EntryKind::Block => (
-                &stores.block_bytes,
-                &stores.blocks_evicted,
-                &stores.block_errors,
+                &stores.chunk_bytes,
+                &stores.chunks_evicted,
+                &stores.chunk_errors,
             ),
         };
         Self {

@@ -106,7 +106,7 @@ metrics! {
         pub library: Clock = "library_seconds", "Thread time spent reading through the HDF5 library";
 
         /// As of the last sample.
-        pub waiting: Gauge = "renders_waiting", "Renders waiting for a thread";
+        pub renders_waiting: Gauge = "renders_waiting", "Renders waiting for a thread";
         pub tile_bytes: Gauge = "tile_cache_bytes", "Bytes of encoded tiles in memory";
         pub names_bytes: Gauge = "names_bytes", "Bytes of tables of names in memory";
         pub tier_bytes: Gauge = "tier_bytes", "Bytes of encoded tiles in the disk cache";

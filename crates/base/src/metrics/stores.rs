@@ -16,12 +16,12 @@ metrics! {
         pub failures: Counter = "store_failures", "Requests to object storage that failed";
         pub retries: Counter = "store_retries", "Requests to object storage repeated after a failure";
         pub refused: Counter = "store_refused", "Requests not made because the store does not answer";
-        pub block_hits: Counter = "store_block_hits", "Stored chunks found in the cache directory";
-        pub blocks_evicted: Counter = "store_blocks_evicted", "Stored chunks evicted from the cache directory";
-        pub block_errors: Counter = "store_block_errors", "Failed reads and writes of stored chunks on disk";
+        pub chunks_found: Counter = "store_block_hits", "Stored chunks found in the cache directory";
+        pub chunks_evicted: Counter = "store_blocks_evicted", "Stored chunks evicted from the cache directory";
+        pub chunk_errors: Counter = "store_block_errors", "Failed reads and writes of stored chunks on disk";
         pub bytes: Counter = "store_bytes", "Bytes received from object storage and web servers";
-        pub waiting: Clock = "store_seconds", "Time from requests to object storage to the end of their answers";
-        pub block_bytes: Gauge = "store_block_bytes", "Bytes of stored chunks in the cache directory";
+        pub request_time: Clock = "store_seconds", "Time from requests to object storage to the end of their answers";
+        pub chunk_bytes: Gauge = "store_block_bytes", "Bytes of stored chunks in the cache directory";
         pub unreachable: Gauge = "stores_unreachable", "Stores that do not answer";
     }
 }
@@ -31,7 +31,7 @@ impl StoreMetrics {
     /// request failed.
     pub fn observe(&self, span: Duration, bytes: Option<u64>) {
         self.requests.inc();
-        self.waiting.add(span);
+        self.request_time.add(span);
         match bytes {
             Some(bytes) => {
                 self.bytes.inc_by(bytes);

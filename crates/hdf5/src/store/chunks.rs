@@ -216,7 +216,7 @@ async fn fetch_cached(
         for (range, flight) in parts {
             match cache.get(object.address().name(), &key(&object, &range)) {
                 Ok(Some(bytes)) if bytes.len() as u64 == range.end - range.start => {
-                    object.shared().metrics.block_hits.inc();
+                    object.shared().metrics.chunks_found.inc();
                     land(flight, Ok(bytes));
                     continue;
                 }
@@ -306,7 +306,7 @@ mod tests {
         let range = |number: u64| (number << 30) + BLOCK..(number << 30) + BLOCK + 1000;
         let ranges: Vec<Range<u64>> = (0..10).map(range).collect();
         object.gather(&ranges).unwrap().done().await.unwrap();
-        assert_eq!(object.shared().metrics.block_errors.get(), 7);
+        assert_eq!(object.shared().metrics.chunk_errors.get(), 7);
         (0..3).for_each(|_| go_on.send(()).unwrap());
         (0..3).for_each(|_| writes.recv().unwrap());
         while object.shared().unwritten.available_permits() < 3000 {

@@ -57,7 +57,7 @@ impl StoreContext {
     /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched
     /// again.
     pub fn note_cache_problem(&self, problem: &str) {
-        self.metrics.block_errors.inc();
+        self.metrics.chunk_errors.inc();
         tracing::debug!("cache.blocks: {problem}");
     }
 }
