@@ -4,39 +4,18 @@
 pub const MICROMETRE: f64 = 1e3;
 
 /// Each unit's usual symbol, its nanometres, and its other spellings in lower case.
-const UNITS: [(&str, f64, &[&str]); 7] = [
-    ("pm", 1e-3, &["picometer", "picometre"]),
-    ("Å", 0.1, &["å", "angstrom", "angstroms"]),
-    (
-        "nm",
-        1.0,
-        &["nanometer", "nanometers", "nanometre", "nanometres"],
-    ),
+const UNITS: [(&str, f64, &str); 7] = [
+    ("pm", 1e-3, "picometer picometre"),
+    ("Å", 0.1, "å angstrom angstroms"),
+    ("nm", 1.0, "nanometer nanometers nanometre nanometres"),
     (
         "µm",
         MICROMETRE,
-        &[
-            "um",
-            "μm",
-            "micron",
-            "microns",
-            "micrometer",
-            "micrometers",
-            "micrometre",
-            "micrometres",
-        ],
+        "um μm micron microns micrometer micrometers micrometre micrometres",
     ),
-    (
-        "mm",
-        1e6,
-        &["millimeter", "millimeters", "millimetre", "millimetres"],
-    ),
-    (
-        "cm",
-        1e7,
-        &["centimeter", "centimeters", "centimetre", "centimetres"],
-    ),
-    ("m", 1e9, &["meter", "meters", "metre", "metres"]),
+    ("mm", 1e6, "millimeter millimeters millimetre millimetres"),
+    ("cm", 1e7, "centimeter centimeters centimetre centimetres"),
+    ("m", 1e9, "meter meters metre metres"),
 ];
 
 /// The unit's usual symbol; unknown units are unchanged.
@@ -58,7 +37,7 @@ fn known(unit: &str) -> Option<(&'static str, f64)> {
     let lower = unit.to_lowercase();
     UNITS
         .iter()
-        .find(|(sign, _, words)| *sign == lower || words.contains(&lower.as_str()))
+        .find(|(sign, _, words)| *sign == lower || words.split(' ').any(|word| word == lower))
         .map(|(sign, nanometres, _)| (*sign, *nanometres))
 }
 
