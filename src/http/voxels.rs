@@ -7,6 +7,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use tokio::task::spawn_blocking;
 use voltile_base::geometry::Region;
+use voltile_base::paint::BoxFormat;
 use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
@@ -42,7 +43,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
     let mut response = freshness.described(HttpResponse::Ok());
     response.content_type(file.content_type);
-    if let Some((cutout, _)) = plan.cutout().filter(|_| file.is_bare) {
+    if let Some((cutout, _)) = plan.cutout().filter(|_| file.format == BoxFormat::Raw) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();
         if let Ok(shape) = HeaderValue::from_str(&shape.join(",")) {
             response.insert_header((SHAPE.clone(), shape));

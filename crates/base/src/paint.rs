@@ -353,6 +353,7 @@ impl TileFormat {
 }
 
 /// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses and headers say of each
+    /// Voxels without a header: the response's headers tell their shape and type.
 /// format, and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the rows say what they are")]
@@ -371,8 +372,6 @@ pub struct BoxFile {
     pub suffix: &'static str,
     /// The `Content-Type`.
     pub content_type: &'static str,
-    /// Whether headers tell the shape and the type of the voxels, because the file does not.
-    pub is_bare: bool,
 }
 
 /// The file of each format.
@@ -381,19 +380,16 @@ pub static BOX_FILES: [BoxFile; 3] = [
         format: BoxFormat::Npy,
         suffix: ".npy",
         content_type: "application/octet-stream",
-        is_bare: false,
     },
     BoxFile {
         format: BoxFormat::Raw,
         suffix: ".raw",
         content_type: "application/octet-stream",
-        is_bare: true,
     },
     BoxFile {
         format: BoxFormat::Tiff,
         suffix: ".tif",
         content_type: "image/tiff",
-        is_bare: false,
     },
 ];
 
