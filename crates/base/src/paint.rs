@@ -214,12 +214,7 @@ impl Finite {
 
     /// The nearest finite number; 0 for NaN.
     pub fn nearest(number: f64) -> Self {
-        let finite = if number.is_nan() {
-            0.0
-        } else {
-            number.clamp(f64::MIN, f64::MAX)
-        };
-        Finite((finite + 0.0).to_bits())
+        Self::new(number.clamp(f64::MIN, f64::MAX)).unwrap_or(Finite(0))
     }
 
     /// The number.
@@ -353,12 +348,12 @@ impl TileFormat {
 }
 
 /// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses and headers say of each
-    /// Voxels without a header: the response's headers tell their shape and type.
 /// format, and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the rows say what they are")]
 pub enum BoxFormat {
     Npy,
+    /// Voxels without a header: the response's headers tell their shape and type.
     Raw,
     Tiff,
 }
