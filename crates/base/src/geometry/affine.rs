@@ -33,15 +33,11 @@ struct AffineParts {
 
 impl Affine {
     /// The transform that changes nothing.
-    pub const IDENTITY: Self = Self([
-        [1.0, 0.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0, 0.0],
-        [0.0, 0.0, 1.0, 0.0],
-    ]);
+    pub const IDENTITY: Self = Self::scaling(Xyz::new(1.0, 1.0, 1.0));
 
     /// The transform of voxels of this size along the axes of space. The centre of the first voxel
     /// is the origin.
-    pub fn scaling(voxel: Xyz<f64>) -> Self {
+    pub const fn scaling(voxel: Xyz<f64>) -> Self {
         Self([
             [voxel.x, 0.0, 0.0, 0.0],
             [0.0, voxel.y, 0.0, 0.0],

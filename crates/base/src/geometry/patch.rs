@@ -177,13 +177,8 @@ fn stretched(
     let first = address.row.saturating_mul(TILE as u64);
     let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d) - shift as f64);
     let top = rows.clone().take_while(|z| *z < 0.0).count();
-    (
-        rows.skip(top)
-            .take_while(|z| *z < view.size.z as f64)
-            .map(|z| z as u64)
-            .collect(),
-        top,
-    )
+    let inside = rows.skip(top).take_while(|z| *z < view.size.z as f64);
+    (inside.map(|z| z as u64).collect(), top)
 }
 
 /// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d`
@@ -294,16 +289,11 @@ impl Patch {
 
     /// The voxels of one of its runs, in the level.
     pub fn region(&self, run: &RowRun) -> Region {
-        Region {
-            start: self
-                .plane
-                .place(self.slices.start, run.rows.start, self.columns.start),
-            size: self.plane.place(
-                self.depth(),
-                run.rows.end - run.rows.start,
-                self.columns.end - self.columns.start,
-            ),
-        }
+        let plane = self.plane;
+        Region::between(
+            plane.place(self.slices.start, run.rows.start, self.columns.start),
+            plane.place(self.slices.end, run.rows.end, self.columns.end),
+        )
     }
 }
 
@@ -335,14 +325,13 @@ impl LevelView {
     /// offset in that grid, its size.
     pub fn drawn(&self, plane: Plane, grid: Xyz<i64>, orthogonal: Orthogonal) -> (u64, u64) {
         let end = self.end_in(grid);
-        let columns = end[plane.column_axis()];
-        let rows = end[plane.row_axis()];
-        match orthogonal {
+        let rows = match orthogonal {
             Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
-                (columns, self.stretched_rows(plane, end.z, voxel))
+                self.stretched_rows(plane, end.z, voxel)
             }
-            _ => (columns, rows),
-        }
+            _ => end[plane.row_axis()],
+        };
+        (end[plane.column_axis()], rows)
     }
 
     /// The number of rows that show z below `end`: estimated by a division, then corrected with the

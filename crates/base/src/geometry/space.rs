@@ -38,7 +38,7 @@ pub struct Xyz<T> {
 impl<T> Xyz<T> {
     /// A triple from values in x, y, z order.
     #[inline]
-    pub fn new(x: T, y: T, z: T) -> Self {
+    pub const fn new(x: T, y: T, z: T) -> Self {
         Self { x, y, z }
     }
 
@@ -197,10 +197,7 @@ pub struct Region {
 impl Region {
     /// The region of all voxels in a volume of this size.
     pub fn whole(size: Xyz<u64>) -> Self {
-        Self {
-            start: Xyz::all(0),
-            size,
-        }
+        Self::between(Xyz::all(0), size)
     }
 
     /// The region from `start` up to `end`, which is exclusive; empty if it ends before it starts.
