@@ -6,6 +6,7 @@ use voltile_base::paint::{Style, TileFormat};
 use voltile_hdf5::volume::{ReadError, ReadPolicy};
 
 use super::encode::{EncodeBuffers, EncodeError, encode, jpeg};
+use super::mask::MissingMask;
 use super::slice::{self, LevelBuffers};
 use super::{composite, slab, window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
@@ -39,51 +40,15 @@ pub(super) struct Drawing {
     pub(super) pixels: Vec<u8>,
     /// Whether gaps in volumes are missing; otherwise they are drawn as they are read.
     shows_missing: bool,
-    transparency: Transparency,
+    /// The opacity of each pixel: 0 where data is missing in all layers that have been drawn, empty
+    /// before the first layer. `None` if every pixel is opaque.
+    alpha: Option<Vec<u8>>,
 }
 
 /// The pixels of a tile, row by row, and their opacity: empty if all are opaque.
 pub(super) struct Drawn<'d> {
     pub pixels: &'d [u8],
     pub alpha: &'d [u8],
-}
-
-/// Which pixels are transparent, as far as layers have been drawn.
-#[derive(Debug, Default)]
-enum Transparency {
-    /// Every pixel is opaque.
-    #[default]
-    Opaque,
-    /// No layer has been drawn.
-    Undecided,
-    /// The opacity of each pixel: 0 where data is missing in all layers that have been drawn.
-    Some(Vec<u8>),
-}
-
-impl Transparency {
-    /// The opacity of each pixel; empty if all are opaque.
-    fn alpha(&self) -> &[u8] {
-        match self {
-            Transparency::Some(alpha) => alpha,
-            Transparency::Opaque | Transparency::Undecided => &[],
-        }
-    }
-
-    /// Takes the opacity of one more layer, which lies in `patch`.
-    fn add(&mut self, opacity: &[u8], patch: &Patch) {
-        if matches!(self, Transparency::Opaque) || opacity.is_empty() {
-            *self = Transparency::Opaque;
-            return;
-        }
-        let mut own = vec![255; TILE * TILE];
-        composite::grey(opacity, patch, &mut own);
-        if let Transparency::Some(before) = self {
-            own.iter_mut()
-                .zip(before)
-                .for_each(|(own, before)| *own |= *before);
-        }
-        *self = Transparency::Some(own);
-    }
 }
 
 /// Draws one tile without encoding it: its pixels, row by row.
@@ -143,10 +108,7 @@ impl Drawing {
         policy: &ReadPolicy,
     ) -> Result<Drawn<'_>, ReadError> {
         self.shows_missing = plan.shows_missing;
-        self.transparency = match plan.shows_missing {
-            true => Transparency::Undecided,
-            false => Transparency::Opaque,
-        };
+        self.alpha = plan.shows_missing.then(Vec::new);
         match &plan.picture {
             Picture::Grey(layer) => return self.grey(layer, policy),
             Picture::Composite(layers) => {
@@ -161,7 +123,7 @@ impl Drawing {
         }
         Ok(Drawn {
             pixels: &self.pixels,
-            alpha: self.transparency.alpha(),
+            alpha: self.alpha.as_deref().unwrap_or_default(),
         })
     }
 
@@ -172,12 +134,9 @@ impl Drawing {
 
     /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
     fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<Drawn<'_>, ReadError> {
-        let whole = layer
-            .source
-            .patch
-            .as_ref()
-            .filter(|patch| patch.is_whole_tile());
-        let pixels: &[u8] = if let Some(patch) = whole {
+        let patch = layer.source.patch.as_ref();
+        let whole_tile = patch.filter(|patch| patch.is_whole_tile());
+        let pixels: &[u8] = if let Some(patch) = whole_tile {
             self.read(&layer.source, patch, policy)?;
             window::apply(
                 &self.level.field,
@@ -194,7 +153,7 @@ impl Drawing {
         };
         Ok(Drawn {
             pixels,
-            alpha: self.transparency.alpha(),
+            alpha: self.alpha.as_deref().unwrap_or_default(),
         })
     }
 
@@ -206,9 +165,25 @@ impl Drawing {
         policy: &ReadPolicy,
     ) -> Result<(), ReadError> {
         let mask = slab::means(source, patch, self.shows_missing, policy, &mut self.level)?;
-        mask.opacity(&self.level.field, &mut self.level.opacity);
-        self.transparency.add(&self.level.opacity, patch);
+        self.note_missing(&mask, patch);
         Ok(())
+    }
+
+    /// Computes the opacity of the voxels of a layer, which lies in `patch`, and with it that of the
+    /// pixels.
+    fn note_missing(&mut self, mask: &MissingMask<'_>, patch: &Patch) {
+        let opacity = &mut self.level.opacity;
+        mask.opacity(&self.level.field, opacity);
+        let before = self.alpha.take().filter(|_| !opacity.is_empty());
+        self.alpha = before.map(|before| {
+            let mut alpha = vec![255; TILE * TILE];
+            composite::grey(opacity, patch, &mut alpha);
+            alpha
+                .iter_mut()
+                .zip(&before)
+                .for_each(|(alpha, before)| *alpha |= before);
+            alpha
+        });
     }
 
     /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
@@ -219,7 +194,7 @@ impl Drawing {
         paint: impl Fn(&[u8], &[u8], &Patch, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else {
-            self.transparency = Transparency::Opaque;
+            self.alpha = None;
             return Ok(());
         };
         self.read(&layer.source, patch, policy)?;
@@ -245,8 +220,7 @@ impl Drawing {
             policy,
             &mut self.level.field,
         )?;
-        mask.opacity(&self.level.field, &mut self.level.opacity);
-        self.transparency.add(&self.level.opacity, patch);
+        self.note_missing(&mask, patch);
         composite::labels(
             &self.level.field,
             &self.level.opacity,
