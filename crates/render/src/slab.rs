@@ -31,36 +31,28 @@ trait Reduction<T: Voxel> {
     fn value(state: Self::State, count: u64) -> Self::Value;
 }
 
-struct Greatest;
-struct Least;
+/// The greatest voxel, or else the least.
+struct Extreme<const IS_GREATEST: bool>;
+type Greatest = Extreme<true>;
+type Least = Extreme<false>;
 struct Average;
 
-impl<T: Voxel> Reduction<T> for Greatest {
+impl<T: Voxel, const IS_GREATEST: bool> Reduction<T> for Extreme<IS_GREATEST> {
     type State = T;
     type Value = T;
 
     fn start() -> T {
-        T::nearest(Number::Real(f64::NEG_INFINITY))
+        let sign = if IS_GREATEST { -1.0 } else { 1.0 };
+        T::nearest(Number::Real(sign * f64::INFINITY))
     }
     #[inline(always)]
     fn add(state: &mut T, voxel: T) {
-        *state = if voxel > *state { voxel } else { *state };
-    }
-    fn value(state: T, _count: u64) -> T {
-        state
-    }
-}
-
-impl<T: Voxel> Reduction<T> for Least {
-    type State = T;
-    type Value = T;
-
-    fn start() -> T {
-        T::nearest(Number::Real(f64::INFINITY))
-    }
-    #[inline(always)]
-    fn add(state: &mut T, voxel: T) {
-        *state = if voxel < *state { voxel } else { *state };
+        let is_beyond = if IS_GREATEST {
+            voxel > *state
+        } else {
+            voxel < *state
+        };
+        *state = if is_beyond { voxel } else { *state };
     }
     fn value(state: T, _count: u64) -> T {
         state
