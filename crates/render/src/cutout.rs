@@ -133,7 +133,9 @@ fn voxels(plan: &Cutout, policy: &ReadPolicy, scratch: &mut Scratch) -> Result<V
         let start = all.len();
         all.resize(start + channel_bytes, 0);
         let into = &mut all[start..];
-        place(&voxels, part.place, part.region.size, plan, into);
+        let whole = plan.region.size;
+        let width = plan.voxel.stored_bytes();
+        place(&voxels, part.region.size, into, whole, part.place, width);
     }
     Ok(all)
 }

@@ -96,7 +96,12 @@ pub(super) fn means<'a>(
         wants_gaps,
         policy,
     };
-    with_samples!(&slab.level_samples(), typed => match projection {
+    // Empty samples of the type of the level's voxels.
+    let mut typed = source.volume.shape().voxel.samples();
+    if !source.view.is_stored() {
+        typed = typed.of_means();
+    }
+    with_samples!(&typed, typed => match projection {
         Projection::Max => slab.reduced::<_, Greatest>(typed, buffers),
         Projection::Min => slab.reduced::<_, Least>(typed, buffers),
         Projection::Mean => slab.reduced::<_, Average>(typed, buffers),
@@ -112,30 +117,21 @@ struct SlabReader<'a, 'p> {
 }
 
 impl<'a> SlabReader<'a, '_> {
-    /// Empty samples of the type of the level's voxels: of means, if it is derived.
-    fn level_samples(&self) -> Samples {
-        fn of_means<T: Voxel>(_typed: &[T]) -> Samples {
-            T::Mean::samples(Vec::new())
-        }
-        let stored = self.source.volume.shape().voxel.samples();
-        if self.source.view.is_stored() {
-            return stored;
-        }
-        with_samples!(&stored, typed => of_means(typed))
-    }
-
     /// `_typed` only gives the type of the level's voxels.
     fn reduced<T: Voxel, R: Reduction<T>>(
         &self,
         _typed: &[T],
         buffers: &mut LevelBuffers,
     ) -> Result<MissingMask<'a>, ReadError> {
+        let Source { view, volume, .. } = self.source;
         let mut columns = Columns::<T, R>::new(self.patch);
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let first = run.first * self.patch.width();
-            for part in self.parts(&region).into_iter().rev() {
-                if self.source.view.is_stored() {
+            let parts: Vec<Region> =
+                slice::parts(&region, view, volume.shape(), BLOCK_BYTES).collect();
+            for part in parts.into_iter().rev() {
+                if view.is_stored() {
                     self.read_stored(&part, buffers)?;
                     columns.add(&buffers.block, &buffers.opacity, &part, &region, first);
                     continue;
@@ -175,20 +171,6 @@ impl<'a> SlabReader<'a, '_> {
         let mask = slice::means(self.source, section, self.wants_gaps, self.policy, buffers)?;
         mask.opacity(&buffers.field, &mut buffers.opacity);
         Ok(())
-    }
-
-    /// Boxes of the level that together are the region, from first to last. In a derived level a box
-    /// is smaller, so that it is made from as many stored voxels as a box of a stored level.
-    fn parts(&self, region: &Region) -> Vec<Region> {
-        let shape = self.source.volume.shape();
-        let view = &self.source.view;
-        let chunk = shape
-            .chunk
-            .zip(view.downsample, |chunk, step| chunk / step.max(1));
-        let most = BLOCK_BYTES / shape.voxel.samples().voxel_bytes() as u64;
-        region
-            .blocks(chunk, most / view.downsample.volume().max(1))
-            .collect()
     }
 }
 

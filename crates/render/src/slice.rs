@@ -5,9 +5,9 @@
 //! size, aligned to the volume's chunks, and reduced block by block: memory use does not grow with
 //! the level.
 
-use voltile_base::geometry::{Patch, Region, RowRun, Xyz};
+use voltile_base::geometry::{LevelView, Patch, Region, Xyz};
 use voltile_hdf5::volume::{
-    Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples,
+    Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, VolumeShape, with_samples,
 };
 
 use super::downsample::{Means, SumBuffer};
@@ -48,15 +48,24 @@ pub(super) fn means<'a>(
     if source.view.is_stored() {
         return picks(source, patch, wants_gaps, policy, field);
     }
+    let shape = source.volume.shape();
     // Empty: these tell only the type.
-    let typed = source.volume.shape().voxel.samples();
+    let typed = shape.voxel.samples();
+    let bytes = if shape.access == Access::Uncached {
+        BLOCK_BYTES
+    } else {
+        CACHE_SIZED_BYTES
+    };
+    let most = bytes / typed.voxel_bytes() as u64;
     let places = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
-        for_blocks(source, patch, |run, region| {
-            source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
-            means.add(block, &region, run, &gaps(source, &region, wants_gaps));
-            Ok(())
-        })?;
+        for run in patch.runs() {
+            let stored = source.view.stored_region(&patch.region(run));
+            for region in stored.blocks(shape.chunk, most) {
+                source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
+                means.add(block, &region, run, &gaps(source, &region, wants_gaps));
+            }
+        }
         means.finish(field)
     });
     Ok(MissingMask {
@@ -100,6 +109,21 @@ pub(super) fn picks<'a>(
     })
 }
 
+/// Splits a box of a level into parts, each of which is derived from at most `bytes` of stored
+/// voxels. Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
+pub(super) fn parts(
+    region: &Region,
+    view: &LevelView,
+    shape: &VolumeShape,
+    bytes: u64,
+) -> impl Iterator<Item = Region> + use<> {
+    let chunk = shape
+        .chunk
+        .zip(view.downsample, |chunk, step| chunk / step.max(1));
+    let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
+    region.blocks(chunk, most / view.downsample.volume().max(1))
+}
+
 /// The parts of a box that are missing; none unless the caller wants them (`wants_gaps`), because
 /// they are drawn as they are read: as 0 or the fill value.
 pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Region> {
@@ -139,26 +163,4 @@ fn picked(
             .clone()
             .map(move |column| row as usize * width + column as usize)
     })
-}
-
-/// Calls `work` for every block of stored voxels that the patch is computed from.
-fn for_blocks(
-    source: &Source,
-    patch: &Patch,
-    mut work: impl FnMut(&RowRun, Region) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    let shape = source.volume.shape();
-    let bytes = if shape.access == Access::Uncached {
-        BLOCK_BYTES
-    } else {
-        CACHE_SIZED_BYTES
-    };
-    let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
-    for run in patch.runs() {
-        let region = source.view.stored_region(&patch.region(run));
-        for block in region.blocks(shape.chunk, most) {
-            work(run, block)?;
-        }
-    }
-    Ok(())
 }

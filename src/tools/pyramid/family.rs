@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
 use voltile_base::paint::Kind;
-use voltile_hdf5::volume::{Samples, Volume, Voxel, with_samples};
+use voltile_hdf5::volume::{Samples, Volume};
 
 use super::grid::SumRule;
 use super::tree::{EDGE, Tree, TreeNode};
@@ -132,14 +132,11 @@ impl Family {
 
     /// Empty samples of a target's voxel type.
     pub fn stored_as(&self, target: &Target) -> Samples {
-        fn mean<T: Voxel>(_typed: &[T]) -> Samples {
-            T::Mean::samples(Vec::new())
-        }
         let typed = self.typed();
         if target.height == 0 {
             typed
         } else {
-            with_samples!(&typed, voxels => mean(voxels))
+            typed.of_means()
         }
     }
 

@@ -444,6 +444,14 @@ impl Samples {
         self.len() == 0
     }
 
+    /// Empty samples of the type of means of these samples.
+    pub fn of_means(&self) -> Samples {
+        fn of_means<T: Voxel>(_typed: &[T]) -> Samples {
+            T::Mean::samples(Vec::new())
+        }
+        with_samples!(self, typed => of_means(typed))
+    }
+
     /// Makes this a buffer of `len` voxels of type `voxel`, reusing the memory if the type matches.
     ///
     /// Existing voxels keep arbitrary values and new ones are 0: the caller must overwrite all.

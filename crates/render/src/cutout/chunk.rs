@@ -1,9 +1,9 @@
 //! Encodes the voxels of a box as a chunk of a chunked format (Zarr, Neuroglancer precomputed).
 
-use ndarray::{Array4, ArrayView4, s};
 use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::VoxelType;
 
+use super::little_endian::place;
 use super::segmentation;
 use crate::encode::{EncodeError, deflated};
 use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
@@ -19,7 +19,9 @@ pub(super) fn encoded(
     format: &ChunkFormat,
 ) -> Result<Vec<u8>, EncodeError> {
     let mut array = converted(voxels, plan, format.voxel);
-    array = padded(array, plan, format)?;
+    if format.size != plan.region.size {
+        array = padded(&array, plan, format);
+    }
     if format.is_big_endian {
         array
             .chunks_exact_mut(format.voxel.stored_bytes())
@@ -81,22 +83,17 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
 }
 
 /// Enlarges each component to the format's size.
-fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
+fn padded(array: &[u8], plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
     let own = plan.region.size;
     let width = format.voxel.stored_bytes();
-    if own == format.size {
-        return Ok(array);
+    let own_bytes = own.volume() as usize * width;
+    let padded_bytes = format.size.volume() as usize * width;
+    let mut all = vec![0; plan.components.len() * padded_bytes];
+    let components = all.chunks_exact_mut(padded_bytes.max(1));
+    for (from, into) in array.chunks_exact(own_bytes.max(1)).zip(components) {
+        place(from, own, into, format.size, Xyz::all(0), width);
     }
-    let shape = |size: Xyz<u64>| {
-        let Xyz { x, y, z } = size.map(|extent| extent as usize);
-        (plan.components.len(), z, y, x * width)
-    };
-    let from = ArrayView4::from_shape(shape(own), &array);
-    let from = from.map_err(|e| EncodeError::new(array.len(), e.to_string()))?;
-    let (_, z, y, x) = shape(own);
-    let mut all = Array4::zeros(shape(format.size));
-    all.slice_mut(s![.., ..z, ..y, ..x]).assign(&from);
-    Ok(all.into_raw_vec_and_offset().0)
+    all
 }
 
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {

@@ -34,11 +34,16 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     }
 }
 
-/// Copies a part of `size` voxels into one component of the plan's box; its first voxel belongs at
-/// `first`.
-pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout, into: &mut [u8]) {
-    let whole = plan.region.size;
-    let width = plan.voxel.stored_bytes();
+/// Copies a part of `size` voxels of `width` bytes into a box of `whole` voxels; the part's first
+/// voxel belongs at `first`.
+pub(super) fn place(
+    part: &[u8],
+    size: Xyz<u64>,
+    into: &mut [u8],
+    whole: Xyz<u64>,
+    first: Xyz<u64>,
+    width: usize,
+) {
     let row_bytes = size.x as usize * width;
     for (number, from) in (0..).zip(part.chunks_exact(row_bytes.max(1))) {
         let y = first.y + number % size.y;
