@@ -26,7 +26,8 @@ pub fn cutout(
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>, RenderError> {
     if let BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) = &encoding
-        && let Some(stored) = passed_through(plan, format, policy)?
+        && let Some((volume, place)) = whole_chunk(plan, format)
+        && let Some(stored) = volume.stored_chunk(plan.time, place, policy.trace.as_deref())?
     {
         return Ok(stored);
     }
@@ -69,18 +70,6 @@ pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
     };
     let (volume, place) = whole_chunk(plan, &format)?;
     volume.cached_stored_chunk(plan.time, place)
-}
-
-/// The stored bytes of the one chunk that the box is, if they are what the format asks for.
-fn passed_through(
-    plan: &Cutout,
-    format: &ChunkFormat,
-    policy: &ReadPolicy,
-) -> Result<Option<Vec<u8>>, ReadError> {
-    match whole_chunk(plan, format) {
-        Some((volume, place)) => volume.stored_chunk(plan.time, place, policy.trace.as_deref()),
-        None => Ok(None),
-    }
 }
 
 /// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the
