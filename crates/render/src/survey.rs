@@ -80,12 +80,9 @@ impl Survey {
     /// range; then the file's display range, if it has one. A sample of one value says nothing.
     pub fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
-        let counts = self
-            .histogram
-            .iter()
-            .flat_map(|histogram| &histogram.counts);
-        let mut values = (0..)
-            .zip(counts)
+        let histogram = self.histogram.iter();
+        let counts = (0..).zip(histogram.flat_map(|histogram| &histogram.counts));
+        let mut values = counts
             .filter(|(_, count)| **count > 0)
             .map(|(value, _)| value);
         let (Some(least), Some(greatest)) = (values.next(), values.last()) else {
@@ -227,7 +224,7 @@ fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
 /// zeros.
 fn telling<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     let is_zero = |value: &T| value.to_f64() == 0.0;
-    let high = sorted.get(position(sorted.len().saturating_sub(1), 1000 - PERMILLE));
+    let high = percentile(sorted, 1000 - PERMILLE);
     if T::IS_FLOAT && high.is_some_and(is_zero) && !sorted.iter().all(is_zero) {
         return sorted
             .iter()
@@ -333,12 +330,10 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
 
 /// A percentile of each time point, whose values are sorted.
 fn values_at<T: Voxel>(frames: &[Vec<T>], permille: usize) -> Vec<f64> {
-    let mut values = Vec::new();
-    for frame in frames {
-        let value = frame.get(position(frame.len() - 1, permille));
-        values.push(value.map_or(0.0, |value| value.to_f64()));
-    }
-    values
+    let values = frames
+        .iter()
+        .filter_map(|frame| percentile(frame, permille));
+    values.map(|value| value.to_f64()).collect()
 }
 
 /// The values besides the one at a place.
@@ -395,21 +390,21 @@ fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
     a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// The index of a percentile in a sorted sample, rounded such that low and high percentiles are
-/// symmetric.
-fn position(last: usize, permille: usize) -> usize {
-    if permille <= 500 {
+/// A percentile of a sorted sample; `None` if it is empty. Its index is rounded such that low and
+/// high percentiles are symmetric.
+fn percentile<T>(sorted: &[T], permille: usize) -> Option<&T> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get(if permille <= 500 {
         last * permille / 1000
     } else {
         last - last * (1000 - permille) / 1000
-    }
+    })
 }
 
 /// The window of a sorted sample of finite values.
 fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
-    let last = sorted.len().checked_sub(1)?;
-    let lo = sorted.get(position(last, PERMILLE))?;
-    let hi = sorted.get(position(last, 1000 - PERMILLE))?;
+    let lo = percentile(sorted, PERMILLE)?;
+    let hi = percentile(sorted, 1000 - PERMILLE)?;
     Some(if T::IS_FLOAT {
         Window::Real {
             lo: lo.to_f64(),
@@ -430,18 +425,14 @@ pub fn window_of(values: &mut [f64]) -> Option<Window> {
 }
 
 fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return Vec::new();
-    };
-    let values = PERCENTILES
-        .iter()
-        .filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
-    values
-        .map(|(permille, value)| Percentile {
+    let mut percentiles = Vec::new();
+    for permille in PERCENTILES {
+        percentiles.extend(percentile(sorted, permille).map(|value| Percentile {
             percent: permille as f64 / 10.0,
             value: value.to_f64(),
-        })
-        .collect()
+        }));
+    }
+    percentiles
 }
 
 /// The histogram of a sorted sample without its tails.
@@ -465,9 +456,7 @@ fn histogram<T: Voxel>(sorted: &[T], range: Option<Window>) -> Option<Histogram>
             0.0
         };
         let bin = ((share * BINS as f64) as usize).min(BINS - 1);
-        if let Some(count) = counts.get_mut(bin) {
-            *count += 1;
-        }
+        counts[bin] += 1;
     }
     Some(Histogram { lo, hi, counts })
 }
