@@ -244,14 +244,14 @@ impl Cutout {
     }
 
     /// The number of values for each voxel: of channels, or of red, green and blue.
-    pub fn values(&self) -> usize {
+    pub fn values_per_voxel(&self) -> usize {
         self.components.len() + self.others.len()
     }
 
     /// The extents in C order: z, y, x, and the number of values if there are several.
     pub fn shape(&self) -> Vec<u64> {
         let size = self.region.size;
-        let components = Some(self.values() as u64).filter(|count| *count > 1);
+        let components = Some(self.values_per_voxel() as u64).filter(|count| *count > 1);
         [size.z, size.y, size.x]
             .into_iter()
             .chain(components)
@@ -264,15 +264,13 @@ impl BoxEncoding {
     pub fn bytes(&self, plan: &Cutout) -> u64 {
         let own = plan.region.size;
         let (size, voxel) = match self {
-            BoxEncoding::File(BoxFormat::Npy | BoxFormat::Raw | BoxFormat::Tiff) => {
-                (own, plan.voxel)
-            }
+            BoxEncoding::File(_) => (own, plan.voxel),
             BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => {
                 (format.size, format.voxel)
             }
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
-        let bytes = (plan.values() * voxel.stored_bytes()) as u64;
+        let bytes = (plan.values_per_voxel() * voxel.stored_bytes()) as u64;
         // The directories of the pages and the look-up tables of the channels, which are most of
         // the file if the box is narrow.
         let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {

@@ -58,7 +58,7 @@ pub(super) fn place(
 /// imaging libraries expect colours: `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
 /// With the size of a section, the sections of the components follow each other.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
-    let count = plan.values();
+    let count = plan.values_per_voxel();
     if count == 1 {
         return voxels;
     }
