@@ -156,11 +156,8 @@ struct Line {
 impl Line {
     /// If columns advance along x, a line is a row of voxels; if along y, a whole section.
     fn new(region: &Region, view: &LevelView, columns: Axis) -> Self {
-        let (thick, is_section) = if columns == Axis::X {
-            (1, false)
-        } else {
-            (region.size.x, true)
-        };
+        let is_section = columns != Axis::X;
+        let thick = if is_section { region.size.x } else { 1 };
         Self {
             length: (region.size[columns] * thick) as usize,
             start: region.start[columns] * thick,
