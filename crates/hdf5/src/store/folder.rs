@@ -15,7 +15,7 @@ use object_store::{GetOptions, ObjectStoreExt, PutPayload};
 use prometheus_client::metrics::gauge::Gauge;
 use voltile_base::flow::breaker::{Breaker, BreakerRule};
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, BucketClient};
 use super::cloud::{body, failure, settings};
 use super::context::StoreContext;
 use super::error::StoreError;
@@ -119,13 +119,10 @@ impl Folder {
     /// The bytes of an object, cut off soon after `most`; `None` if it does not exist.
     /// Blocks.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
-        let bucket = self.bucket.client();
-        let path = self.path(name);
+        let (bucket, path) = self.object(name);
         self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
-            let answer = bucket
-                .get_opts(&path, GetOptions::default())
-                .await
-                .map_err(failure)?;
+            let answer = bucket.get_opts(&path, GetOptions::default()).await;
+            let answer = answer.map_err(failure)?;
             let wanted = answer.meta.size.min(most);
             received_bytes(body(answer), wanted).await
         })
@@ -133,38 +130,36 @@ impl Folder {
 
     /// Whether there is an object. Blocks.
     pub fn contains(&self, name: &str) -> Result<bool, FolderError> {
-        let bucket = self.bucket.client();
-        let path = self.path(name);
-        let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
+        let (bucket, path) = self.object(name);
+        let head = async move { bucket.head(&path).await.map_err(failure) };
         Ok(self.ask(&self.reads, LOOKUP_TIMEOUT, head)?.is_some())
     }
 
     /// Writes an object, replacing an existing one. Blocks.
     pub fn write(&self, name: &str, bytes: Bytes) -> Result<(), FolderError> {
-        let bucket = self.bucket.client();
-        let path = self.path(name);
+        let (bucket, path) = self.object(name);
         let put = async move {
             let written = bucket.put(&path, PutPayload::from(bytes)).await;
-            match written.map_err(failure) {
-                Ok(_) => Ok(()),
+            written.map_err(|error| match failure(error) {
                 // Nothing but the bucket can be missing when an object is written.
-                Err(StoreError::Missing) => Err(StoreError::invalid("there is no such bucket")),
-                Err(error) => Err(error),
-            }
+                StoreError::Missing => StoreError::invalid("there is no such bucket"),
+                other => other,
+            })
         };
         self.ask(&self.writes, WRITE_TIMEOUT, put).map(drop)
     }
 
     /// Removes an object. Blocks.
     pub fn remove(&self, name: &str) -> Result<(), FolderError> {
-        let bucket = self.bucket.client();
-        let path = self.path(name);
+        let (bucket, path) = self.object(name);
         let remove = async move { bucket.delete(&path).await.map_err(failure) };
         self.ask(&self.writes, LOOKUP_TIMEOUT, remove).map(drop)
     }
 
-    fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), Path::join)
+    /// A client for the bucket, and the path of an object in it.
+    fn object(&self, name: &str) -> (BucketClient, Path) {
+        let path = name.split('/').fold(self.prefix.clone(), Path::join);
+        (self.bucket.client(), path)
     }
 
     /// Runs an operation; `None` if the object is missing.
@@ -175,10 +170,10 @@ impl Folder {
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<Option<T>, FolderError> {
         let OperationGate { done, breaker } = gate;
-        let permit = breaker
-            .permit()
-            .or_else(|| breaker.probe())
-            .ok_or(FolderError::Resting)?;
+        let Some(permit) = breaker.permit().or_else(|| breaker.probe()) else {
+            self.note_whether_resting();
+            return Err(FolderError::Resting);
+        };
         let in_time = async move {
             let answer = tokio::time::timeout(within, operation).await;
             answer.unwrap_or_else(|_| {
@@ -199,7 +194,7 @@ impl Folder {
                 (Err(FolderError::Failed(error)), permit.failed())
             }
         };
-        self.is_resting.set(i64::from(self.reads.breaker.is_open()));
+        self.note_whether_resting();
         match &found {
             Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
@@ -211,5 +206,9 @@ impl Folder {
             _ => {}
         }
         found
+    }
+
+    fn note_whether_resting(&self) {
+        self.is_resting.set(i64::from(self.reads.breaker.is_open()));
     }
 }
