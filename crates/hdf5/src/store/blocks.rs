@@ -5,7 +5,7 @@
 //! holds the bytes around a piece that was asked for; while reading continues where the last block
 //! ended, blocks grow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub(super) struct MetadataBlocks(Mutex<BlockState>);
 
 #[derive(Debug, Default)]
 struct BlockState {
-    pages: HashMap<u64, Bytes>,
+    pages: BTreeMap<u64, Bytes>,
     /// The end of the block that was fetched last, and its length.
     last: (u64, u64),
     notes: BTreeMap<String, String>,
@@ -71,16 +71,13 @@ impl MetadataBlocks {
         };
         // Known pages are not fetched again: the block begins after the last one before the range,
         // and ends before the first one after it.
-        let start = (start / PAGE..missing.start / PAGE)
-            .rev()
-            .find(|page| state.pages.contains_key(page))
-            .map_or(start, |page| (page + 1) * PAGE);
+        let before = state.pages.range(..missing.start / PAGE).next_back();
+        let start = before.map_or(start, |(page, _)| start.max((page + 1) * PAGE));
         let end = (start + size)
             .max(missing.end.next_multiple_of(PAGE))
             .min(length);
-        let end = (missing.end.div_ceil(PAGE)..end.div_ceil(PAGE))
-            .find(|page| state.pages.contains_key(page))
-            .map_or(end, |page| page * PAGE);
+        let after = state.pages.range(missing.end.div_ceil(PAGE)..).next();
+        let end = after.map_or(end, |(page, _)| end.min(page * PAGE));
         state.last = (end, size);
         start..end
     }
@@ -131,12 +128,7 @@ impl MetadataBlocks {
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
         }
-        let mut pages: Vec<(u64, Bytes)> = state
-            .pages
-            .iter()
-            .map(|(page, bytes)| (*page, bytes.clone()))
-            .collect();
-        pages.sort_unstable_by_key(|(page, _)| *page);
+        let pages = state.pages.clone().into_iter().collect();
         Some((pages, state.notes.clone()))
     }
 
