@@ -117,22 +117,15 @@ pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder
         ("AccountKey", AzureConfigKey::AccessKey),
         ("BlobEndpoint", AzureConfigKey::Endpoint),
     ];
-    for (name, key) in &KEYS {
-        if builder.get_config_value(key).is_none()
-            && let Some(value) = in_connection_string(name)
+    let settings = variable("AZURE_STORAGE_CONNECTION_STRING").unwrap_or_default();
+    for (name, value) in settings.split(';').filter_map(|part| part.split_once('=')) {
+        if let Some((_, key)) = KEYS.iter().find(|(known, _)| *known == name)
+            && builder.get_config_value(key).is_none()
         {
             builder = builder.with_config(*key, value);
         }
     }
     builder
-}
-
-fn in_connection_string(name: &str) -> Option<String> {
-    let string = variable("AZURE_STORAGE_CONNECTION_STRING")?;
-    string
-        .split(';')
-        .find_map(|part| part.split_once('=').filter(|(key, _)| *key == name))
-        .map(|(_, value)| value.to_owned())
 }
 
 fn variable(name: &str) -> Option<String> {
