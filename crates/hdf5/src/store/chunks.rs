@@ -175,12 +175,8 @@ async fn fetch_parts(
 fn cut_out(bytes: &Bytes, range: &Range<u64>, part: &Range<u64>) -> Result<Bytes, StoreError> {
     let start = (part.start - range.start) as usize;
     let end = (part.end - range.start) as usize;
-    match bytes.get(start..end) {
-        Some(bytes) => Ok(Bytes::copy_from_slice(bytes)),
-        None => Err(StoreError::invalid(
-            "the object ends before the bytes that are wanted",
-        )),
-    }
+    let part = bytes.get(start..end).map(Bytes::copy_from_slice);
+    part.ok_or_else(|| StoreError::invalid("the object ends before the bytes that are wanted"))
 }
 
 /// Returns [`GRACE`] after the waiters of all parts have left. Somebody may have joined again: see
@@ -194,12 +190,8 @@ async fn unwanted(parts: &[(Range<u64>, ChunkFlight)]) {
 
 /// The key of a range of one version of an object.
 fn key(object: &Object, range: &Range<u64>) -> TileKey {
-    TileKey::digest(&(
-        "stored bytes",
-        object.address().public(),
-        object.version(),
-        range,
-    ))
+    let public = object.address().public();
+    TileKey::digest(&("stored bytes", public, object.version(), range))
 }
 
 /// Hands out the ranges that are in the cache, and returns the ranges that are not.

@@ -37,13 +37,10 @@ impl Requests {
     pub fn of(ranges: Vec<Range<u64>>) -> Self {
         let all = merged(ranges.into_iter().map(|range| (range, ())).collect());
         let requests = all.len() as u64;
-        let bytes = all
-            .iter()
-            .map(|request| request.range.end - request.range.start)
-            .sum();
+        let lengths = all.iter().map(|one| one.range.end - one.range.start);
         Self {
             requests,
-            bytes,
+            bytes: lengths.sum(),
             round_trips: requests.div_ceil(MAX_REQUESTS as u64),
         }
     }

@@ -83,10 +83,8 @@ impl Object {
         into: &mut [u8],
         position: u64,
     ) -> Result<usize, StoreError> {
-        let length = self
-            .length()
-            .saturating_sub(position)
-            .min(into.len() as u64) as usize;
+        let rest = self.length().saturating_sub(position);
+        let length = rest.min(into.len() as u64) as usize;
         let into = &mut into[..length];
         let mut done = self.blocks.copy(into, position);
         while done < length {

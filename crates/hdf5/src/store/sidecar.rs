@@ -6,8 +6,8 @@
 //! is not used, and is replaced.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -66,14 +66,10 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Meta
 }
 
 fn read(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    if length > MAX_LENGTH {
+    if path.metadata()?.len() > MAX_LENGTH {
         return Err(io::Error::other("it is too long, and is replaced"));
     }
-    let mut bytes = Vec::with_capacity(length as usize);
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes.into())
+    fs::read(path).map(Bytes::from)
 }
 
 /// The head of a file, and its pages by their positions in the object.
