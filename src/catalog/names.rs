@@ -20,7 +20,6 @@ use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
 use voltile_base::flow::stalls::{self, Stalls, Unresponsive};
-use voltile_hdf5::store::Store;
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile};
 
 pub(super) use proposed::propose;
@@ -243,6 +242,6 @@ pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
 
 fn identity(text: &Path) -> Result<FileIdentity, String> {
     let _reading = stalls::reading(&text.into(), false);
-    FileIdentity::from_location(&text.into(), &Store::default())
+    FileIdentity::of_path(text)
         .map_err(|error| format!("the table of names cannot be opened: {error}"))
 }

@@ -165,11 +165,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
-        let watch = FileWatch::over(BTreeSet::from([FileIdentity::from_location(
-            &path.as_path().into(),
-            &Default::default(),
-        )
-        .unwrap()]));
+        let watch = FileWatch::over(BTreeSet::from([FileIdentity::of_path(&path).unwrap()]));
         assert!(!watch.is_fresh());
         let checked_just_now = || {
             watch.check();

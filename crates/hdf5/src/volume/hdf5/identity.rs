@@ -17,7 +17,7 @@ use voltile_base::flow::stalls;
 use voltile_base::tile::Fingerprint;
 
 use super::library_lock;
-use crate::store::{Location, Object, Store, Version};
+use crate::store::{Location, Object, Version};
 
 /// The contribution of files to a key, in any order, and the rules of access that protect what is
 /// made from them.
@@ -89,8 +89,8 @@ struct FileState {
     device: u64,
     inode: u64,
     length: u64,
-    modified_seconds: i64,
-    modified_nanoseconds: i64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
 }
 
 impl FileIdentity {
@@ -111,20 +111,8 @@ impl FileIdentity {
             .saturating_add(nanoseconds / 1_000_000)
     }
 
-    /// The file (of any type) or object at a location in its current state; symbolic links are
-    /// resolved.
-    pub fn from_location(location: &Location, store: &Store) -> io::Result<Self> {
-        match location {
-            Location::Path(path) => Self::of_path(path),
-            Location::Object(address) => store
-                .open(address)
-                .map(Self::of_object)
-                .map_err(io::Error::other),
-        }
-    }
-
     /// The file (of any type) at a path in its current state; symbolic links are resolved.
-    pub(super) fn of_path(path: &Path) -> io::Result<Self> {
+    pub fn of_path(path: &Path) -> io::Result<Self> {
         let resolved = path.canonicalize()?;
         let metadata = resolved.metadata()?;
         Ok(Self::new(&resolved, &metadata))
@@ -252,7 +240,7 @@ impl FileIdentity {
     /// The modification time of a file in seconds and nanoseconds; 0 for anything else.
     pub(super) fn modified(&self) -> (i64, i64) {
         match &self.state {
-            Presence::File(state) => (state.modified_seconds, state.modified_nanoseconds),
+            Presence::File(state) => state.modified,
             Presence::Missing | Presence::Object(_) => (0, 0),
         }
     }
@@ -278,10 +266,8 @@ impl FileIdentity {
             return false;
         }
         let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
-        match self.path().metadata() {
-            Ok(metadata) => !self.is_of_grown(&metadata),
-            Err(_) => true,
-        }
+        let now = self.path().metadata();
+        !now.is_ok_and(|metadata| self.is_of_grown(&metadata))
     }
 
     /// Whether this metadata is that of the unchanged file.
@@ -317,8 +303,7 @@ impl FileState {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.len(),
-            modified_seconds: metadata.mtime(),
-            modified_nanoseconds: metadata.mtime_nsec(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
 }
@@ -337,9 +322,8 @@ impl Hash for FileIdentity {
                 device: _,
                 inode,
                 length,
-                modified_seconds,
-                modified_nanoseconds,
-            }) => Some((inode, length, modified_seconds, modified_nanoseconds)).hash(hasher),
+                modified,
+            }) => Some((inode, length, modified)).hash(hasher),
             Presence::Object(object) => object.version().hash(hasher),
         }
     }
