@@ -1,6 +1,7 @@
 //! Volumes whose stored values stand for other values: indices into a palette, ids that were
 //! merged, and integers that are scaled slice by slice.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -63,15 +64,10 @@ impl Values {
 
     /// Ids that stand for other ids; an id that is not in the table stands for itself.
     pub fn ids(mut pairs: Vec<(u64, u64)>) -> Self {
-        pairs.sort_unstable();
-        // Of several entries for an id, the one with the greatest value counts.
-        pairs.dedup_by(|next, kept| {
-            let is_same = next.0 == kept.0;
-            if is_same {
-                kept.1 = next.1;
-            }
-            is_same
-        });
+        // Of several entries for an id, the one with the greatest value comes first and is kept.
+        pairs.sort_unstable_by_key(|pair| Reverse(*pair));
+        pairs.dedup_by_key(|(id, _)| *id);
+        pairs.reverse();
         Self::new(ValueMap::Ids(IdTable(pairs)))
     }
 
