@@ -61,35 +61,25 @@ impl View {
         for (axis, position) in &self.fixed {
             words.push_str(&format!(" {axis}={position}"));
         }
-        if let Some(voxel) = self.reinterpret_as {
-            words.push_str(&format!(" meaning {}", voxel.name()));
-        }
-        if let Some(size) = self.size {
-            words.push_str(&format!(" within {size}"));
-        }
-        if let Some(values) = &self.values {
-            words.push_str(&format!(" standing for {}", values.digest()));
-        }
-        if let Some(part) = self.part {
-            words.push_str(&format!(" {}", part.name()));
-        }
-        if self.repeat != Xyz::all(1) {
-            words.push_str(&format!(" repeated {}", self.repeat));
-        }
+        let values = self.values.as_ref();
+        let is_repeated = self.repeat != Xyz::all(1);
+        let further = [
+            self.reinterpret_as
+                .map(|voxel| format!(" meaning {}", voxel.name())),
+            self.size.map(|size| format!(" within {size}")),
+            values.map(|values| format!(" standing for {}", values.digest())),
+            self.part.map(|part| format!(" {}", part.name())),
+            is_repeated.then(|| format!(" repeated {}", self.repeat)),
+        ];
+        words.extend(further.into_iter().flatten());
         words
     }
 }
 
 impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (
-            &self.axes,
-            &self.fixed,
-            self.reinterpret_as,
-            self.size,
-            &self.values,
-        )
-            .hash(state);
+        (&self.axes, &self.fixed, self.reinterpret_as).hash(state);
+        (self.size, &self.values).hash(state);
         // The keys of all other volumes are as they were before voxels could be repeated, and
         // complex.
         if self.repeat != Xyz::all(1) {
