@@ -98,13 +98,9 @@ impl FileBytes {
             let Some(rest) = rest_of_tick(&metadata) else {
                 break;
             };
-            let pause = if is_growing {
-                rest.min(CLOCK_TICK)
-            } else {
-                rest
-            };
+            let longest = if is_growing { CLOCK_TICK } else { COARSE_TICK };
             drop(busy);
-            std::thread::sleep(pause);
+            std::thread::sleep(rest.min(longest));
             busy = reading();
             metadata = file.metadata()?;
             // Read after the metadata: a writer that closes the file from now on changes them.
@@ -291,14 +287,6 @@ impl FileBytes {
         Some(ReadError::of_store(place, failure))
     }
 
-    /// Forgets a range that cannot be decoded: the store, or a proxy before it, may have garbled it
-    /// once.
-    pub fn forget(&self, range: &Range<u64>) {
-        if let Some(object) = self.object() {
-            object.forget(range);
-        }
-    }
-
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Some(object) = self.object() {
@@ -349,11 +337,11 @@ impl FileBytes {
             return Ok(self.identity.is_of(&metadata).then_some(metadata.len()));
         }
         let is_same = metadata.len() >= greatest_before && self.identity.is_of_grown(&metadata);
-        self.greatest_length.fetch_max(
-            if is_same { metadata.len() } else { u64::MAX },
-            Ordering::SeqCst,
-        );
-        Ok(is_same.then_some(metadata.len()))
+        let unchanged_length = is_same.then_some(metadata.len());
+        let greatest_length = unchanged_length.unwrap_or(u64::MAX);
+        self.greatest_length
+            .fetch_max(greatest_length, Ordering::SeqCst);
+        Ok(unchanged_length)
     }
 }
 

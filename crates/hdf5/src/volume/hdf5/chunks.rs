@@ -134,7 +134,7 @@ pub struct ChunkStore {
     /// The maximum size of a cached chunk in bytes, at 8 bytes per voxel.
     largest: usize,
     metrics: Arc<Metrics>,
-    activity: Activity,
+    pub(super) activity: Activity,
     verify: Verify,
     /// Whether chunks are verified at once even under [`Verify::Idle`].
     verifies_at_once: Arc<AtomicBool>,
@@ -307,11 +307,8 @@ impl<'a> ChunkRequest<'a> {
     }
 
     fn key(&self) -> ChunkKey {
-        (
-            self.dataset.content_id(&self.at),
-            self.dataset.grid.number(&self.at),
-            self.voxel,
-        )
+        let number = self.dataset.grid.number(&self.at);
+        (self.dataset.content_id(&self.at), number, self.voxel)
     }
 }
 

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use prometheus_client::metrics::counter::Counter;
 use voltile_base::metrics::Meter;
 
 use super::bytes::{Borrowed, Fetched};
@@ -171,19 +170,13 @@ impl StoredDataset {
 
     /// The same bytes if they can be had without waiting: the chunk index has been read, and the
     /// bytes are in the page cache.
-    pub(super) fn cached_bytes_as_stored(
-        &self,
-        at: Position,
-        stored_bytes: &Counter,
-    ) -> Option<Bytes> {
+    pub(super) fn cached_bytes_as_stored(&self, at: Position) -> Option<Bytes> {
         let entry = self.known_entry(&at)?;
         if !self.is_coded_alike(&at, entry) || !self.is_readable(&at, entry) {
             return None;
         }
-        let length = entry.length as usize;
-        let bytes = self.file.bytes.read_cached(entry.address, length)?;
-        stored_bytes.inc_by(u64::from(entry.length));
-        Some(bytes)
+        let bytes = &self.file.bytes;
+        bytes.read_cached(entry.address, entry.length as usize)
     }
 
     /// Whether voltile decodes a chunk: it has all filters that the chunk went through, and the
@@ -226,11 +219,9 @@ impl StoredDataset {
         if entry.length as usize <= pipeline.most_stored(self.chunk_bytes() as usize) {
             return Ok(());
         }
-        let problem = format!(
-            "chunk {} has an impossible stored size, {} bytes",
-            self.chunk_name(at),
-            entry.length
-        );
+        let chunk = self.chunk_name(at);
+        let length = entry.length;
+        let problem = format!("chunk {chunk} has an impossible stored size, {length} bytes");
         Err(self.damaged(&problem))
     }
 
@@ -349,7 +340,10 @@ impl StoredDataset {
             decoded = pipeline.decode(&again, mask, whole, wanted);
         }
         decoded.map_err(|error| {
-            self.file.bytes.forget(&(entry.address..entry.end()));
+            // The store, or a proxy before it, may have garbled the bytes once.
+            if let Some(object) = self.file.bytes.object() {
+                object.forget(&(entry.address..entry.end()));
+            }
             error.at(self.place(), &self.chunk_name(at))
         })
     }

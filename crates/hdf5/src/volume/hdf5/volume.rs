@@ -72,10 +72,8 @@ impl Hdf5Volume {
         let roles = AxisRoles::new(&dataset, view).map_err(wrong)?;
         let shape = volume_shape(&dataset, &roles, view, &chunks);
         if shape.size.volume() == 0 || shape.times == 0 {
-            return Err(wrong(format!(
-                "its shape {:?} holds no voxels",
-                dataset.shape
-            )));
+            let extents = &dataset.shape;
+            return Err(wrong(format!("its shape {extents:?} holds no voxels")));
         }
         Ok(Self {
             dataset,
@@ -146,11 +144,12 @@ impl BoxReading<'_> {
         })
     }
 
-    /// Ends a read that yields to requests, or that nobody waits for any more.
+    /// Fails if the read is to end: it yields to requests and one waits, or nobody waits for its
+    /// result any more.
     fn end_early(&self) -> Result<(), Abandoned> {
         let ends = match &self.request.policy.yields {
             Yields::Never => false,
-            Yields::ToRequests => self.volume.chunks.activity().has_jobs(),
+            Yields::ToRequests => self.volume.chunks.activity.has_jobs(),
             Yields::Unwanted(interest) => !interest.is_there(),
         };
         if ends { Err(Abandoned) } else { Ok(()) }
@@ -161,21 +160,14 @@ impl BoxReading<'_> {
         Meter::new(self.volume.chunks.metrics(), self.trace())
     }
 
-    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the
-    /// mapped file.
+    /// Reads a box of unfiltered voxels: copies the wanted ones from the mapped file.
     fn read_unfiltered(&self, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
         let dataset = &self.volume.dataset;
         let file = dataset.file.bytes.borrow(dataset.place())?;
-        let mut wanted = self.wanted().peekable();
-        while wanted.peek().is_some() {
-            let mut located = Vec::new();
-            for wanted in wanted.by_ref().take(MAX_LISTED) {
-                located.push((dataset.unfiltered_address(&wanted.at)?, wanted));
-            }
-            for (address, wanted) in located {
-                self.end_early()?;
-                self.copy_unfiltered(&file, address, &wanted, into)?;
-            }
+        for wanted in self.wanted() {
+            self.end_early()?;
+            let address = dataset.unfiltered_address(&wanted.at)?;
+            self.copy_unfiltered(&file, address, &wanted, into)?;
         }
         file.ensure_still_there()
     }
@@ -300,7 +292,7 @@ impl BoxReading<'_> {
         let into = Mutex::new(into);
         let failure = Mutex::new(None);
         let is_shared = self.meter().fetch(|| {
-            self.volume.chunks.activity().share(|| {
+            self.volume.chunks.activity.share(|| {
                 while failure.lock().is_none() {
                     let Some((entry, wanted)) = remaining.lock().next() else {
                         break;
@@ -523,18 +515,19 @@ impl Volume for Hdf5Volume {
         trace: Option<&Trace>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let _working = self.dataset.begin_work()?;
-        match self.uniform_chunk(time, place) {
-            Some(at) => self
-                .dataset
-                .bytes_as_stored(at, Meter::new(self.chunks.metrics(), trace)),
-            None => Ok(None),
-        }
+        let Some(at) = self.uniform_chunk(time, place) else {
+            return Ok(None);
+        };
+        let meter = Meter::new(self.chunks.metrics(), trace);
+        self.dataset.bytes_as_stored(at, meter)
     }
 
     fn cached_stored_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Bytes> {
+        let at = self.uniform_chunk(time, place)?;
+        let bytes = self.dataset.cached_bytes_as_stored(at)?;
         let stored_bytes = &self.chunks.metrics().chunk_stored_bytes;
-        self.dataset
-            .cached_bytes_as_stored(self.uniform_chunk(time, place)?, stored_bytes)
+        stored_bytes.inc_by(bytes.len() as u64);
+        Some(bytes)
     }
 
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {

@@ -219,9 +219,9 @@ impl UnfinishedChunk {
             Ok(chunk) => {
                 store.metrics.chunks_finished.inc();
                 let weight = chunk.weight();
-                store
-                    .cache
-                    .replace_if(&key, Arc::new(chunk), weight, |known| !known.is_whole);
+                let chunk = Arc::new(chunk);
+                let cache = &store.cache;
+                cache.replace_if(&key, chunk, weight, |known| !known.is_whole);
                 Ok(())
             }
             // The prefix stays, and is not finished again.
