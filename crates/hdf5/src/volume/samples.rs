@@ -165,17 +165,15 @@ macro_rules! buffer_of {
             Samples::$variant(voxels)
         }
         fn slice(samples: &Samples) -> Option<&[$type]> {
-            if let Samples::$variant(voxels) = samples {
-                Some(voxels)
-            } else {
-                None
+            match samples {
+                Samples::$variant(voxels) => Some(voxels),
+                _ => None,
             }
         }
         fn slice_mut(samples: &mut Samples) -> Option<&mut [$type]> {
-            if let Samples::$variant(voxels) = samples {
-                Some(voxels)
-            } else {
-                None
+            match samples {
+                Samples::$variant(voxels) => Some(voxels),
+                _ => None,
             }
         }
         fn boxed(voxels: ArrayViewMut3<'_, $type>) -> BoxMut<'_> {
@@ -496,8 +494,14 @@ impl Samples {
                 .map(|pair| half::f16::from_ne_bytes([pair[0], pair[1]]));
             return Samples::F32(halves.map(half::f16::to_f32).collect());
         }
-        let mut samples = Samples::default();
-        samples.reset(voxel, bytes.len() / width);
+        Self::from_native(voxel, &bytes)
+    }
+
+    /// The voxels with these bytes, which are as in memory; bytes of an incomplete voxel at the end
+    /// are dropped.
+    pub(crate) fn from_native(voxel: VoxelType, bytes: &[u8]) -> Samples {
+        let mut samples = voxel.samples();
+        samples.reset(voxel, bytes.len() / samples.voxel_bytes());
         let whole = samples.bytes().len();
         samples.bytes_mut().copy_from_slice(&bytes[..whole]);
         samples

@@ -295,8 +295,17 @@ impl StoredDataset {
             }
             let mut parts = vec![*stored];
             for (axis, stripes) in gap.iter().enumerate() {
+                // Each run is its first position and its length.
                 let runs = stripes.within(stored.start[axis], stored.count[axis], room);
-                parts = cut_along(axis, &runs, &parts, room);
+                let cut = parts.iter().flat_map(|whole| {
+                    runs.iter().map(move |(start, count)| {
+                        let mut part = *whole;
+                        part.start[axis] = *start;
+                        part.count[axis] = *count;
+                        part
+                    })
+                });
+                parts = cut.take(room).collect();
             }
             found.extend(parts);
         }
@@ -621,19 +630,16 @@ impl StoredDataset {
     /// The value of voxels that were never written; `at` is one of them. Read through the library
     /// once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
+        if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
+            return Ok(Samples::from_native(voxel, known.bytes()));
+        }
         let mut fill = Samples::default();
         fill.reset(voxel, 1);
-        if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
-            fill.bytes_mut().copy_from_slice(known.bytes());
-            return Ok(fill);
-        }
-        self.read_unfiltered_box(
-            &StoredBox {
-                start: at,
-                count: [1; RANK],
-            },
-            &mut fill,
-        )?;
+        let one = StoredBox {
+            start: at,
+            count: [1; RANK],
+        };
+        self.read_unfiltered_box(&one, &mut fill)?;
         // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
@@ -654,10 +660,9 @@ impl StoredDataset {
 
     /// The attributes of the dataset.
     pub fn attributes(&self) -> Attributes {
-        self.handle().map_or_else(
-            |_| Attributes::default(),
-            |handle| Attributes::from_location((**handle).clone()),
-        )
+        let handle = self.handle();
+        let attributes = handle.map(|handle| Attributes::from_location((**handle).clone()));
+        attributes.unwrap_or_default()
     }
 
     /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no
@@ -841,22 +846,4 @@ fn padded_around<T: Copy>(own: &[T], element_rank: usize, other: T) -> [T; RANK]
     let mut axes = own.to_vec();
     axes.resize(own.len() + element_rank, other);
     padded(&axes, other)
-}
-
-/// Cuts boxes to runs of positions along an axis, each the first position and the length; returns
-/// at most `room` boxes.
-fn cut_along(axis: usize, runs: &[(u64, u64)], boxes: &[StoredBox], room: usize) -> Vec<StoredBox> {
-    let mut cut = Vec::new();
-    for whole in boxes {
-        for (start, count) in runs {
-            if cut.len() == room {
-                return cut;
-            }
-            let mut part = *whole;
-            part.start[axis] = *start;
-            part.count[axis] = *count;
-            cut.push(part);
-        }
-    }
-    cut
 }

@@ -69,13 +69,8 @@ fn chunk_coding(
 /// The fill value that the dataset declares, as one voxel.
 fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
     let bytes = dataset.declared_fill.as_deref()?;
-    let mut fill = Samples::default();
-    fill.reset(voxel, 1);
-    if fill.bytes().len() != bytes.len() {
-        return None;
-    }
-    fill.bytes_mut().copy_from_slice(bytes);
-    Some(fill)
+    let has_type_of_voxels = bytes.len() == voxel.samples().voxel_bytes();
+    has_type_of_voxels.then(|| Samples::from_native(voxel, bytes))
 }
 
 /// How the chunks of a grid of a dataset are shaped and coded, or the reason why Zarr cannot
