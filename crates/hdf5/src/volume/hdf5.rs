@@ -111,11 +111,8 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let alias = if *location == file.location {
-            None
-        } else {
-            location.path().map(FileIdentity::of_unresolved)
-        };
+        let unresolved = location.path().filter(|_| *location != file.location);
+        let alias = unresolved.map(FileIdentity::of_unresolved);
         Ok(OpenFile {
             file,
             alias,

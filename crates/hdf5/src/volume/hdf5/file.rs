@@ -50,11 +50,7 @@ impl StoredFile {
             .identified(&location, growing)
             .map_err(|e| OpenError::file(&location, e.to_string()))?;
         let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
-        let landmarks = Mutex::new(
-            before
-                .map(Self::first_and_last_landmark)
-                .unwrap_or_default(),
-        );
+        let landmarks = before.map(Self::first_and_last_landmark);
         bytes.identity = bytes.identity.continuing(before.map(Self::identity));
         let bytes = Arc::new(bytes);
         let admission = Admission::new(Arc::clone(&bytes));
@@ -67,7 +63,7 @@ impl StoredFile {
             handles,
             admission,
             bytes,
-            landmarks,
+            landmarks: Mutex::new(landmarks.unwrap_or_default()),
         })
     }
 
@@ -213,10 +209,8 @@ impl Files {
     /// program.
     pub fn save_metadata(&self) {
         let slots: Vec<Arc<FileSlot>> = self.open.lock().values().cloned().collect();
-        for slot in slots {
-            if let Some(file) = slot.open_file() {
-                file.bytes.save_metadata();
-            }
+        for file in slots.iter().filter_map(|slot| slot.open_file()) {
+            file.bytes.save_metadata();
         }
     }
 
@@ -305,14 +299,10 @@ impl Files {
     /// The notice that the end of an open file is missing, if it is; `file` is its location without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        for growing in [None, Some(false)] {
-            let slot = self.open.lock().get(&(file.clone(), growing)).cloned();
-            let open = slot.and_then(|slot| slot.open_file());
-            if let Some(truncation) = open.and_then(|open| open.truncation.clone()) {
-                return Some(truncation);
-            }
-        }
-        None
+        [None, Some(false)].into_iter().find_map(|growing| {
+            let slot = self.open.lock().get(&(file.clone(), growing)).cloned()?;
+            slot.open_file()?.truncation.clone()
+        })
     }
 
     /// Opens a file, unless it is open in its current generation. A `growing` file may be appended

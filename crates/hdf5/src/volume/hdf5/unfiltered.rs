@@ -33,12 +33,10 @@ impl StoredDataset {
             return Ok(None);
         };
         let expected = self.chunk_bytes();
-        if u64::from(entry.length) < expected {
-            let problem = format!(
-                "chunk {} is stored in {} bytes; expected {expected}",
-                self.chunk_name(at),
-                entry.length
-            );
+        let length = u64::from(entry.length);
+        if length < expected {
+            let chunk = self.chunk_name(at);
+            let problem = format!("chunk {chunk} is stored in {length} bytes; expected {expected}");
             return Err(self.damaged(&problem));
         }
         Ok(Some(entry.address))

@@ -23,7 +23,9 @@ impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
         match &self.source {
-            ByteSource::File { mapped, .. } => mapped.is_possible(|| self.map(0).is_ok()),
+            ByteSource::File { mapped, .. } => {
+                *mapped.is_possible.get_or_init(|| self.map(0).is_ok())
+            }
             ByteSource::Object { .. } => false,
         }
     }

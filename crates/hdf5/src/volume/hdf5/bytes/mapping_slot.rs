@@ -16,7 +16,8 @@ const MAX_POPULATED: u64 = 4 << 30;
 #[derive(Debug, Default)]
 pub(super) struct MappingSlot {
     mapping: Mutex<Option<Arc<Mapping>>>,
-    possible: OnceLock<bool>,
+    /// Whether the file can be mapped; set when that is first asked.
+    pub is_possible: OnceLock<bool>,
     /// The number of bytes that were populated since the mapping was made anew.
     populated: AtomicU64,
 }
@@ -33,11 +34,6 @@ impl MappingSlot {
             return Ok(Arc::clone(mapping));
         }
         Ok(Arc::clone(mapping.insert(Arc::new(map()?))))
-    }
-
-    /// Whether the file can be mapped. `can_map` is called once, and its result remembered.
-    pub fn is_possible(&self, can_map: impl FnOnce() -> bool) -> bool {
-        *self.possible.get_or_init(can_map)
     }
 
     /// Drops the mapping; it is made again when needed.
