@@ -114,11 +114,9 @@ impl Store {
             unwritten: Arc::new(Semaphore::new(MAX_STORED_BYTES)),
             stored: Cache::new(MAX_STORED_BYTES, Gauge::default()),
         };
-        let connections = StoreClients::new(relay);
-        let shared = Arc::new(shared);
         Self(Arc::new(StoreState {
-            shared,
-            connections,
+            shared: Arc::new(shared),
+            connections: StoreClients::new(relay),
             known: Mutex::default(),
         }))
     }
@@ -138,10 +136,15 @@ impl Store {
         self.0.shared.threads.wait(opening)
     }
 
-    /// The text of an object of at most `most` bytes; `None` if there is none. Bytes that are not
-    /// UTF-8 are replaced.
+    /// The first `most` bytes of an object as text; `None` if there is no such object, or it cannot
+    /// be read. Bytes that are not UTF-8 are replaced.
     pub fn text(&self, address: &Address, most: u64) -> Option<String> {
-        match self.beginning(address, most) {
+        let read = self.open(address).and_then(|object| {
+            let mut bytes = vec![0; object.length().min(most) as usize];
+            object.read_metadata(&mut bytes, 0)?;
+            Ok(bytes)
+        });
+        match read {
             Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
             Err(StoreError::Missing) => None,
             Err(error) => {
@@ -149,14 +152,6 @@ impl Store {
                 None
             }
         }
-    }
-
-    /// The first bytes of an object, at most `most`.
-    fn beginning(&self, address: &Address, most: u64) -> Result<Vec<u8>, StoreError> {
-        let object = self.open(address)?;
-        let mut bytes = vec![0; object.length().min(most) as usize];
-        object.read_metadata(&mut bytes, 0)?;
-        Ok(bytes)
     }
 
     /// The folder at an address, which must not be on a web server. Makes no request: a store that
@@ -205,7 +200,7 @@ impl Store {
             .is_ok_and(|source| source.is_out_of_date())
             && matches!(
                 self.open(address),
-                Err(StoreError::Unavailable { .. } | StoreError::Denied { .. })
+                Err(StoreError::Unavailable { .. } | StoreError::Denied(_))
             )
     }
 
@@ -245,9 +240,7 @@ impl Store {
         let store = self.clone();
         let source = match address {
             Some(address) => self.source(&address),
-            None => Err(StoreError::Denied {
-                problem: "this object is not on trial".to_owned(),
-            }),
+            None => Err(StoreError::Denied("this object is not on trial".to_owned())),
         };
         let task = async move {
             let part = match source {
@@ -284,8 +277,8 @@ impl Store {
                 opened
             }
         };
-        let end = wanted.end.min(object.length());
-        let bytes = object.exactly(wanted.start.min(end)..end).await?;
+        let end = wanted.range.end.min(object.length());
+        let bytes = object.exactly(wanted.range.start.min(end)..end).await?;
         Ok(RangeBytes {
             version: object.version().clone(),
             bytes,

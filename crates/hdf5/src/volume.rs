@@ -578,13 +578,11 @@ impl ReadError {
             },
             // The request has been repeated already. It is worth trying later: the store, a proxy
             // before it, or the credentials may have been mended by then.
-            error @ (StoreError::Invalid { .. } | StoreError::Denied { .. }) => {
-                ReadError::Unavailable {
-                    place,
-                    problem: error.to_string(),
-                    retry_after: Duration::from_secs(1),
-                }
-            }
+            error @ (StoreError::Invalid(_) | StoreError::Denied(_)) => ReadError::Unavailable {
+                place,
+                problem: error.to_string(),
+                retry_after: Duration::from_secs(1),
+            },
             StoreError::Abandoned(lost) => lost.into(),
             other => ReadError::System {
                 place,

@@ -61,16 +61,11 @@ impl Cloud {
             other => other,
         })?;
         let meta = &answer.meta;
-        let version = Version::new(
-            meta.size,
-            meta.e_tag.clone(),
-            Some(meta.last_modified.to_rfc2822()),
-        );
-        if answer.range.start != range.start {
-            let problem = format!(
-                "bytes from {} instead of {}",
-                answer.range.start, range.start
-            );
+        let modified = meta.last_modified.to_rfc2822();
+        let version = Version::new(meta.size, meta.e_tag.clone(), Some(modified));
+        let start = answer.range.start;
+        if start != range.start {
+            let problem = format!("bytes from {start} instead of {}", range.start);
             return Err(StoreError::invalid(problem));
         }
         received(range, version, body(answer)).await
@@ -89,7 +84,7 @@ impl Transport for Cloud {
         Box::pin(async move {
             let client = self.bucket.client();
             let answer = self.request(&client, &range, expected).await;
-            if !matches!(answer, Err(StoreError::Denied { .. })) {
+            if !matches!(answer, Err(StoreError::Denied(_))) {
                 return answer;
             }
             match self.bucket.instead_of(&client).await {
@@ -217,9 +212,8 @@ fn no_retries() -> RetryConfig {
 }
 
 pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
-    StoreError::Settings {
-        problem: format!("the settings for the store are wrong: {}", text(error)),
-    }
+    let problem = text(error);
+    StoreError::Settings(format!("the settings for the store are wrong: {problem}"))
 }
 
 /// The addresses at which machines in the clouds get credentials. A request to one of them means
@@ -231,12 +225,10 @@ const METADATA_SERVICES: [&str; 3] = [
 ];
 
 fn denied(problem: &str) -> StoreError {
-    StoreError::Denied {
-        problem: format!(
-            "{problem}; check the credentials in the environment, or set AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true \
-             or AZURE_SKIP_SIGNATURE=true if the object is public"
-        ),
-    }
+    StoreError::Denied(format!(
+        "{problem}; check the credentials in the environment, or set AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true \
+         or AZURE_SKIP_SIGNATURE=true if the object is public"
+    ))
 }
 
 pub(super) fn failure(error: Error) -> StoreError {
@@ -276,17 +268,15 @@ pub(super) fn failure(error: Error) -> StoreError {
 
 /// The message of an error, without the queries of addresses in it, which may contain signatures.
 fn text(error: &dyn std::error::Error) -> String {
-    let mut clean = String::new();
+    let mut text = error.to_string();
     let mut is_query = false;
-    for letter in error.to_string().chars() {
+    text.retain(|letter| {
         is_query = match letter {
             '?' => true,
             ' ' | ')' | '"' | '\n' => false,
             _ => is_query,
         };
-        if !is_query || letter == '?' {
-            clean.push(letter);
-        }
-    }
-    clean
+        !is_query || letter == '?'
+    });
+    text
 }

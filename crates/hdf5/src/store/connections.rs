@@ -55,10 +55,8 @@ impl StoreClients {
     fn web(&self) -> Result<Arc<WebClients>, StoreError> {
         let clients = self.web.get_or_init(|| {
             install_cryptography();
-            let clients = WebClients::new().map_err(|error| StoreError::Settings {
-                problem: error.to_string(),
-            });
-            clients.map(Arc::new)
+            let clients = WebClients::new().map(Arc::new);
+            clients.map_err(|error| StoreError::Settings(error.to_string()))
         });
         clients.clone()
     }

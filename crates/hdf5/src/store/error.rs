@@ -13,12 +13,9 @@ pub enum StoreError {
     /// The store has no object of this name.
     #[error("there is no such object")]
     Missing,
-    /// The store refuses access.
-    #[error("the store refuses access: {problem}")]
-    Denied {
-        /// The store's answer, and the cure.
-        problem: String,
-    },
+    /// The store refuses access. Holds the store's answer, and the cure.
+    #[error("the store refuses access: {0}")]
+    Denied(String),
     /// The object is not the one that was opened.
     #[error("it has changed since it was opened")]
     Changed,
@@ -28,12 +25,9 @@ pub enum StoreError {
          \"Range: bytes=…\" with 206, or download it"
     )]
     NoRanges,
-    /// The answer is not what was asked for.
-    #[error("the store's answer cannot be used: {problem}")]
-    Invalid {
-        /// The fault of the answer.
-        problem: String,
-    },
+    /// The answer is not what was asked for. Holds the fault of the answer.
+    #[error("the store's answer cannot be used: {0}")]
+    Invalid(String),
     /// The store cannot be reached, or fails.
     #[error("the store is unavailable: {problem}")]
     Unavailable {
@@ -42,12 +36,9 @@ pub enum StoreError {
         /// After which time it is worth trying again.
         retry_after: Duration,
     },
-    /// The settings for the store are wrong.
-    #[error("{problem}")]
-    Settings {
-        /// The problem, and how to mend it.
-        problem: String,
-    },
+    /// The settings for the store are wrong. Holds the problem, and how to mend it.
+    #[error("{0}")]
+    Settings(String),
     /// The read was abandoned.
     #[error(transparent)]
     Abandoned(#[from] Abandoned),
@@ -55,9 +46,7 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn invalid(problem: impl Into<String>) -> Self {
-        StoreError::Invalid {
-            problem: problem.into(),
-        }
+        StoreError::Invalid(problem.into())
     }
 
     pub(super) fn unavailable(problem: impl Into<String>) -> Self {
@@ -71,7 +60,7 @@ impl StoreError {
     pub(super) fn is_transient(&self) -> bool {
         matches!(
             self,
-            StoreError::Unavailable { .. } | StoreError::Invalid { .. }
+            StoreError::Unavailable { .. } | StoreError::Invalid(_)
         )
     }
 }

@@ -185,7 +185,7 @@ impl Folder {
             Ok(value) => (Ok(Some(value)), permit.succeeded()),
             Err(StoreError::Missing) => (Ok(None), permit.succeeded()),
             Err(error) => {
-                if let StoreError::Denied { .. } = error {
+                if let StoreError::Denied(_) = error {
                     // The next operation uses other credentials, if there are any.
                     let bucket = Arc::clone(&self.bucket);
                     let renewed = async move { Ok(bucket.instead_of(&bucket.client()).await) };

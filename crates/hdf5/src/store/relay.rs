@@ -27,14 +27,14 @@ pub struct RelayRequest {
     pub(super) number: u64,
     /// The public address of the object.
     pub address: String,
-    pub(super) start: u64,
-    pub(super) end: u64,
+    /// The requested bytes.
+    pub(super) range: Range<u64>,
 }
 
 impl RelayRequest {
     /// The number of requested bytes.
     pub fn length(&self) -> u64 {
-        self.end.saturating_sub(self.start)
+        self.range.end.saturating_sub(self.range.start)
     }
 }
 
@@ -101,8 +101,7 @@ impl Relay {
         let request = RelayRequest {
             number,
             address,
-            start: range.start,
-            end: range.end,
+            range,
         };
         if let Err(error) = (self.send)(&request) {
             self.waiters.lock().remove(&number);

@@ -82,7 +82,7 @@ impl ObjectSource {
 
     /// Logs that the store refuses an open object, unless it did so before.
     fn tell_refusal(&self, error: &StoreError) {
-        if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
+        if matches!(error, StoreError::Denied(_)) && self.refusal().is_none() {
             tracing::warn!(
                 "{} cannot be read, and will be tried again: {error}",
                 self.address
@@ -122,7 +122,7 @@ impl ObjectSource {
 
     /// Records an error of the store. Other errors are facts about the object.
     fn note_failure(&self, error: &StoreError) {
-        if let StoreError::Unavailable { .. } | StoreError::Denied { .. } = error {
+        if let StoreError::Unavailable { .. } | StoreError::Denied(_) = error {
             self.status.lock().failed = Some((error.clone(), Instant::now()));
         }
     }
@@ -130,7 +130,7 @@ impl ObjectSource {
     /// The error with which the store last refused the object, unless it has answered since.
     pub fn refusal(&self) -> Option<StoreError> {
         match &self.status.lock().failed {
-            Some((error @ StoreError::Denied { .. }, _)) => Some(error.clone()),
+            Some((error @ StoreError::Denied(_), _)) => Some(error.clone()),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl ObjectSource {
             match &part {
                 Ok(part) => source.status.lock().note(Some(&part.version)),
                 Err(StoreError::Missing) => source.status.lock().note(None),
-                Err(error @ StoreError::Denied { .. }) => {
+                Err(error @ StoreError::Denied(_)) => {
                     source.tell_refusal(error);
                     source.note_failure(error);
                 }
@@ -210,8 +210,7 @@ mod tests {
             Box::pin(async move {
                 assert_ne!(number, 1, "the second request");
                 if number == 0 {
-                    let problem = "not yet".to_owned();
-                    return Err(StoreError::Denied { problem });
+                    return Err(StoreError::Denied("not yet".to_owned()));
                 }
                 let bytes = vec![0; (range.end - range.start) as usize];
                 Ok(RangeBytes {

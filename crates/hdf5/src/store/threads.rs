@@ -28,19 +28,18 @@ impl Threads {
         }
     }
 
-    fn start(&self) -> Result<Runtime, StoreError> {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(2).thread_name("store").enable_time();
-        if self.opens_connections {
-            builder.enable_io();
-        }
-        builder.build().map_err(|error| StoreError::Settings {
-            problem: format!("the threads that read from stores cannot be started: {error}"),
-        })
-    }
-
     fn runtime(&self) -> Result<&Runtime, StoreError> {
-        let runtime = self.runtime.get_or_init(|| self.start());
+        let runtime = self.runtime.get_or_init(|| {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(2).thread_name("store").enable_time();
+            if self.opens_connections {
+                builder.enable_io();
+            }
+            builder.build().map_err(|error| {
+                let problem = "the threads that read from stores cannot be started";
+                StoreError::Settings(format!("{problem}: {error}"))
+            })
+        });
         runtime.as_ref().map_err(StoreError::clone)
     }
 

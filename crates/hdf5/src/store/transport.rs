@@ -56,20 +56,17 @@ pub(super) async fn received(
     version: Version,
     body: impl Stream<Item = Result<Bytes, StoreError>>,
 ) -> Result<RangeBytes, StoreError> {
-    let wanted = range.end.min(version.length).saturating_sub(range.start);
+    let start = range.start;
+    let length = version.length;
+    let wanted = range.end.min(length).saturating_sub(start);
     let bytes = received_bytes(body, wanted).await?;
-    if version.length > MAX_BYTES {
-        return Err(StoreError::invalid(format!(
-            "the object has {} bytes",
-            version.length
-        )));
+    if length > MAX_BYTES {
+        let problem = format!("the object has {length} bytes");
+        return Err(StoreError::invalid(problem));
     }
-    if bytes.len() as u64 != wanted {
-        let problem = format!(
-            "{} bytes instead of {wanted} from byte {}",
-            bytes.len(),
-            range.start
-        );
+    let count = bytes.len();
+    if count as u64 != wanted {
+        let problem = format!("{count} bytes instead of {wanted} from byte {start}");
         return Err(StoreError::invalid(problem));
     }
     Ok(RangeBytes { version, bytes })

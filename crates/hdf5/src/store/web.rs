@@ -23,7 +23,7 @@ use url::Url;
 
 use super::error::StoreError;
 use super::transport::{
-    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeAnswer, RangeBytes, Transport, received,
+    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeAnswer, Transport, received,
 };
 use super::version::Version;
 use crate::store::address::Address;
@@ -85,6 +85,7 @@ impl WebObject {
         let WebClients {
             any, public, reach, ..
         } = &*self.clients;
+        let wanted = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let given = self.address.full();
         let mut url = given.clone();
         // Whether each server so far is the one that was given.
@@ -97,11 +98,8 @@ impl WebObject {
             } else {
                 public
             };
-            let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
-            request = request.header(
-                RANGE,
-                format!("bytes={}-{}", range.start, range.end.saturating_sub(1)),
-            );
+            let request = client.get(url.clone()).header(RANGE, &wanted);
+            let mut request = request.header(ACCEPT_ENCODING, "identity");
             if let Some(etag) = expected.and_then(|version| version.etag.as_ref()) {
                 request = request.header(IF_MATCH, etag);
             }
@@ -127,56 +125,46 @@ impl WebObject {
         }
         Err(not_followed("it redirects too often"))
     }
-
-    /// The bytes in a range.
-    async fn part(
-        &self,
-        range: Range<u64>,
-        expected: Option<&Version>,
-    ) -> Result<RangeBytes, StoreError> {
-        let response = self.answer(&range, expected).await?;
-        let total = match response.status() {
-            StatusCode::PARTIAL_CONTENT => total(response.headers(), range.start)?,
-            StatusCode::OK => whole(&response, &range)?,
-            StatusCode::RANGE_NOT_SATISFIABLE if expected.is_some() => {
-                return Err(StoreError::Changed);
-            }
-            StatusCode::RANGE_NOT_SATISFIABLE => {
-                return Err(StoreError::invalid("the object is empty"));
-            }
-            StatusCode::PRECONDITION_FAILED => return Err(StoreError::Changed),
-            StatusCode::NOT_FOUND | StatusCode::GONE => return Err(StoreError::Missing),
-            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                let problem = format!(
-                    "{status}; check the credentials in its address (https://USER:PASSWORD@HOST/PATH), or whether its \
-                     signature has expired"
-                );
-                return Err(StoreError::Denied { problem });
-            }
-            status => {
-                let problem = format!("it answers {status}");
-                return Err(StoreError::Unavailable {
-                    problem,
-                    retry_after: retry_after(response.headers()),
-                });
-            }
-        };
-        let etag = header(response.headers(), ETAG);
-        let modified = header(response.headers(), LAST_MODIFIED);
-        let mut version = Version::new(total, etag, modified);
-        if version.etag.is_none() {
-            version
-                .modified
-                .get_or_insert_with(|| self.clients.unknown.clone());
-        }
-        let body = response.bytes_stream().map_err(unavailable);
-        received(&range, version, body).await
-    }
 }
 
 impl Transport for WebObject {
     fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a> {
-        Box::pin(self.part(range, expected))
+        Box::pin(async move {
+            let response = self.answer(&range, expected).await?;
+            let headers = response.headers();
+            let length = match response.status() {
+                StatusCode::PARTIAL_CONTENT => total(headers, range.start)?,
+                StatusCode::OK => whole(&response, &range)?,
+                status => return Err(refusal(status, headers, expected.is_none())),
+            };
+            let etag = header(headers, ETAG);
+            let modified = header(headers, LAST_MODIFIED);
+            let mut version = Version::new(length, etag, modified);
+            if version.etag.is_none() {
+                version
+                    .modified
+                    .get_or_insert_with(|| self.clients.unknown.clone());
+            }
+            let body = response.bytes_stream().map_err(unavailable);
+            received(&range, version, body).await
+        })
+    }
+}
+
+/// The error for an answer without bytes; `is_first` says that the request expected no version.
+fn refusal(status: StatusCode, headers: &HeaderMap, is_first: bool) -> StoreError {
+    match status {
+        StatusCode::RANGE_NOT_SATISFIABLE if is_first => StoreError::invalid("the object is empty"),
+        StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::PRECONDITION_FAILED => StoreError::Changed,
+        StatusCode::NOT_FOUND | StatusCode::GONE => StoreError::Missing,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StoreError::Denied(format!(
+            "{status}; check the credentials in its address (https://USER:PASSWORD@HOST/PATH), or whether its \
+             signature has expired"
+        )),
+        _ => StoreError::Unavailable {
+            problem: format!("it answers {status}"),
+            retry_after: retry_after(headers),
+        },
     }
 }
 
@@ -205,9 +193,9 @@ fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static
 }
 
 fn not_followed(problem: &str) -> StoreError {
-    StoreError::Settings {
-        problem: format!("the server's redirects cannot be followed: {problem}"),
-    }
+    StoreError::Settings(format!(
+        "the server's redirects cannot be followed: {problem}"
+    ))
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
