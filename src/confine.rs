@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use voltile_base::paths::folder_of;
 
 /// The limits that a trial child gets before its first trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,22 +47,13 @@ impl Bounds {
             if anywhere {
                 return Self { read: None, memory };
             }
-            read.extend(folder(file));
+            read.insert(folder_of(file).to_owned());
             // The folder that a symbolic link leads to.
-            read.extend(file.canonicalize().ok().as_deref().and_then(folder));
+            read.extend(file.canonicalize().map(|file| folder_of(&file).to_owned()));
         }
         let read = Some(read);
         Self { read, memory }
     }
-}
-
-/// The folder of a file; `.` for `a.h5`.
-fn folder(file: &Path) -> Option<PathBuf> {
-    let folder = file.parent()?;
-    if folder == "" {
-        return Some(PathBuf::from("."));
-    }
-    Some(folder.to_owned())
 }
 
 /// Confines a trial child. Returns the protections that are not in force, and why.

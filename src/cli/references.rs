@@ -4,12 +4,13 @@
 use std::fs::Permissions;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
 use tempfile::Builder;
 use voltile_base::name::Name;
+use voltile_base::paths::folder_of;
 use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
@@ -38,11 +39,8 @@ pub(super) struct ReferencesArguments {
 
 pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<(), Failure> {
     let loaded = load_without_faults(log, &arguments.sources.layers()?)?;
-    let tokens: Vec<&str> = loaded
-        .catalog
-        .datasets()
-        .map(|dataset| dataset.token.as_str())
-        .collect();
+    let datasets = loaded.catalog.datasets();
+    let tokens: Vec<&str> = datasets.map(|dataset| dataset.token.as_str()).collect();
     let token = match (&arguments.token, tokens.as_slice()) {
         (Some(token), _) => token.as_str(),
         (None, [only]) => *only,
@@ -64,13 +62,9 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
         return output::print_bytes(&text);
     }
     // The file gets its name when it is whole, and has the permissions of other new files.
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
     let partial = Builder::new()
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder);
+        .tempfile_in(folder_of(path));
     let unwritable = || format!("{} cannot be written", path.display());
     let mut out = BufWriter::new(partial.with_context(unwritable)?);
     write(&mut out)?;

@@ -39,6 +39,7 @@ pub mod metrics;
 pub mod name;
 pub mod notice;
 pub mod paint;
+pub mod paths;
 pub mod request;
 pub mod shard;
 pub mod simd;

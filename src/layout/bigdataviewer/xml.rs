@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 use voltile_base::geometry::{Affine, Transforms, Xyz};
+use voltile_base::paths::folder_of;
 use voltile_hdf5::store::{Location, Store};
 
 /// Larger files are not parsed.
@@ -202,10 +203,7 @@ impl Registration {
 
 /// The other XML files of the folder, by name.
 fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
-    let folder = hdf5
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(hdf5);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MAX_ENTRIES).map(|entry| entry.path());
     let mut found: Vec<PathBuf> = paths

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tempfile::Builder;
+use voltile_base::paths::folder_of;
 
 use super::PyramidError;
 
@@ -180,10 +181,8 @@ impl WorkFolder {
 
     /// The numbers of shards into which the work was divided.
     pub fn divisions(&self) -> Vec<NonZeroU64> {
-        self.ending_in(SHARDS)
-            .iter()
-            .filter_map(|(count, _)| count.parse().ok())
-            .collect()
+        let counts = self.ending_in(SHARDS).into_iter();
+        counts.filter_map(|(count, _)| count.parse().ok()).collect()
     }
 
     /// A path at which the output can be assembled; a new one each time.
@@ -199,11 +198,7 @@ impl WorkFolder {
         }
         fs::rename(whole, output).map_err(|e| PyramidError::file("move into place", output, e))?;
         // The rename is durable once the parent folder is synced, which not every system supports.
-        let around = output
-            .parent()
-            .filter(|path| !path.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let _ = File::open(around).and_then(|folder| folder.sync_all());
+        let _ = File::open(folder_of(output)).and_then(|folder| folder.sync_all());
         self.remove();
         Ok(())
     }
