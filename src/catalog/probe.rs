@@ -7,12 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use voltile_base::flow::activity::Activity;
+use voltile_base::flow::side_by_side;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_hdf5::store::{Location, Store};
@@ -111,25 +110,14 @@ impl Trial {
                 names::try_out(&file, path, until);
             }
         }
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(volume) = volumes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                volume.rehearse(until);
-            }
-        };
         // The volumes of an object wait for its store most of the time.
         let threads = if self.file.is_remote() {
-            MAX_AT_ONCE.min(volumes.len())
+            MAX_AT_ONCE
         } else {
             1
         };
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
-                    tracing::debug!("fewer volumes are read side by side: {error}");
-                }
-            }
-            work();
+        side_by_side(&volumes, threads, |volumes| {
+            volumes.for_each(|volume| volume.rehearse(until));
         });
     }
 

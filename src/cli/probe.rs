@@ -25,7 +25,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use voltile_base::flow::start_thread;
+use voltile_base::flow::{side_by_side, start_thread};
 use voltile_base::metrics::StoreMetrics;
 use voltile_hdf5::store::address::Address;
 use voltile_hdf5::store::{self, Location, Relay, Store};
@@ -211,10 +211,9 @@ fn try_each(
         .iter()
         .filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
     let bounds = Bounds::of(memory, paths);
-    let next = AtomicUsize::new(0);
-    let work = || {
+    side_by_side(trials, children, |trials| {
         let mut child = None;
-        while let Some(trial) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
+        for trial in trials {
             let file = trial.file.clone();
             // Missing files are reported elsewhere, and need no trial.
             if file.path().is_some_and(|path| !path.is_file()) {
@@ -232,15 +231,6 @@ fn try_each(
             };
             ended(file, why);
         }
-    };
-    thread::scope(|scope| {
-        for _ in 1..children.min(trials.len()) {
-            let thread = thread::Builder::new().name("trying".to_owned());
-            if let Err(error) = thread.spawn_scoped(scope, work) {
-                tracing::debug!("fewer files are tried side by side: {error}");
-            }
-        }
-        work();
     });
 }
 

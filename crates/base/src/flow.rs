@@ -9,7 +9,8 @@ pub mod queue;
 pub mod stalls;
 pub mod trace;
 
-use std::{io, thread};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{io, iter, thread};
 
 /// Starts a thread with a name.
 ///
@@ -18,4 +19,26 @@ use std::{io, thread};
 pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn(work).map(drop)
+}
+
+/// Has at most `threads` threads, this one among them, take items until none is left. Each of them
+/// calls `work` once, with the items that it takes.
+pub fn side_by_side<'a, T: Sync>(
+    items: &'a [T],
+    threads: usize,
+    work: impl Fn(&mut dyn Iterator<Item = &'a T>) + Sync,
+) {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut rest = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        work(&mut rest);
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()) {
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, take) {
+                tracing::debug!("fewer items are worked on side by side: {error}");
+            }
+        }
+        take();
+    });
 }
