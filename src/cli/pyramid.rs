@@ -56,12 +56,9 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
     // Verify chunks before writing files: there is no idle time later.
     loaded.catalog.chunks().verify_at_once();
     let files = by_file(&loaded.catalog, &arguments.token)?;
-    let single_output = match (&arguments.output, &arguments.rechunk) {
-        (Some(_), _) => Some("--output"),
-        (None, Some(_)) => Some("--rechunk"),
-        (None, None) => None,
-    };
-    if let Some(option) = single_output
+    let output = arguments.output.as_ref().map(|_| "--output");
+    let rechunk = arguments.rechunk.as_ref().map(|_| "--rechunk");
+    if let Some(option) = output.or(rechunk)
         && files.len() != 1
     {
         return Err(Failure::Usage(format!(
@@ -80,13 +77,10 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
         }
     }
     tracing::debug!("{} chunks decoded", chunks.metrics().chunk_reads.get());
-    if failed > 0 {
-        let all = files.len();
-        return Err(Failure::Work(anyhow::anyhow!(
-            "{failed} of {all} files failed"
-        )));
+    match failed {
+        0 => Ok(()),
+        _ => Err(anyhow::anyhow!("{failed} of {} files failed", files.len()).into()),
     }
-    Ok(())
 }
 
 /// The selected channels, by file.
@@ -94,10 +88,8 @@ fn by_file(
     catalog: &Catalog,
     tokens: &[String],
 ) -> Result<BTreeMap<Location, Vec<WantedChannel>>, Failure> {
-    let known: Vec<&str> = catalog
-        .datasets()
-        .map(|dataset| dataset.token.as_str())
-        .collect();
+    let datasets = catalog.datasets();
+    let known: Vec<&str> = datasets.map(|dataset| dataset.token.as_str()).collect();
     if let Some(token) = tokens.iter().find(|token| !known.contains(&token.as_str())) {
         return Err(Failure::Usage(format!(
             "there is no dataset {token:?}; known tokens: {}",
@@ -116,10 +108,8 @@ fn by_file(
                 scaling: dataset.style.scaling,
                 voxel_size: dataset.style.voxel_size,
             };
-            files
-                .entry(wanted.channel.file.clone())
-                .or_default()
-                .push(wanted);
+            let of_file = files.entry(channel.file.clone()).or_default();
+            of_file.push(wanted);
         }
     }
     Ok(files)
@@ -146,12 +136,8 @@ fn make_levels(
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
-    let name = output
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let progress = Progress::new(name, "voxels");
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let progress = Progress::new(name.into_owned(), "voxels");
     let (text, failed) = if let Some(shard) = &arguments.shard {
         let report = work.run_shard(shard, threads, activity, &progress)?;
         (shard_text(shard, &work, &report), report.failed)

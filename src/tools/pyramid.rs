@@ -159,25 +159,15 @@ impl PyramidWork {
         if self.role == Role::Sidecar && is_known {
             return;
         }
-        let taken = self
-            .records
-            .iter()
-            .filter(|other| other.name == record.name)
-            .count();
-        let group = if taken == 0 {
-            record.name.clone()
-        } else {
-            format!("{}.{}", record.name, taken + 1)
+        let known = self.records.iter();
+        let group = match known.filter(|other| other.name == record.name).count() {
+            0 => record.name.clone(),
+            namesakes => format!("{}.{}", record.name, namesakes + 1),
         };
         let is_copied = self.role == Role::Volume;
         let index = self.records.len();
-        self.families.extend(families(
-            &wanted.channel,
-            wanted.scaling,
-            is_copied,
-            &group,
-            index,
-        ));
+        let families = families(wanted, is_copied, &group, index);
+        self.families.extend(families);
         self.records.push(record);
     }
 
@@ -460,11 +450,8 @@ impl PyramidWork {
         let mut report = PyramidReport::default();
         for (number, family) in self.families.iter().enumerate() {
             let name = self.records[family.record].name.clone();
-            let levels = family
-                .targets
-                .iter()
-                .map(|target| target.record.level)
-                .collect();
+            let targets = family.targets.iter();
+            let levels = targets.map(|target| target.record.level).collect();
             if self.is_left_out(number, failed) {
                 let why = failed.get(&number).cloned().unwrap_or_else(|| {
                     "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned()

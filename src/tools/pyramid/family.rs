@@ -10,6 +10,7 @@ use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
 use voltile_base::paint::Kind;
 use voltile_hdf5::volume::{Samples, Volume};
 
+use super::WantedChannel;
 use super::grid::SumRule;
 use super::tree::{EDGE, Tree, TreeNode};
 use crate::catalog::{Channel, StoredLevel};
@@ -57,19 +58,21 @@ pub(super) struct Unit {
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const COMBINED_VOXELS: u64 = 1 << 22;
 
-/// The families of a channel; `record` is the index of its record. With `copy`, stored levels are
+/// The families of a channel; `record` is the index of its record. With `copies`, stored levels are
 /// targets too.
 pub(super) fn families(
-    channel: &Arc<Channel>,
-    scaling: Scaling,
-    copy: bool,
+    wanted: &WantedChannel,
+    copies: bool,
     group: &str,
     record: usize,
 ) -> Vec<Family> {
+    let WantedChannel {
+        channel, scaling, ..
+    } = wanted;
     let views: Vec<LevelView> = Level::all()
-        .map_while(|level| channel.derived_view(level, scaling))
+        .map_while(|level| channel.derived_view(level, *scaling))
         .collect();
-    let halves_z = scaling == Scaling::Isotropic;
+    let halves_z = *scaling == Scaling::Isotropic;
     let rule = if channel.kind == Kind::Labels {
         SumRule::First
     } else {
@@ -79,7 +82,7 @@ pub(super) fn families(
     for (base, stored) in channel.levels().iter().enumerate() {
         let mut targets = Vec::new();
         for view in &views {
-            if view.stored == base && (copy || channel.lacks(view)) {
+            if view.stored == base && (copies || channel.lacks(view)) {
                 targets.push(target(view, stored, group));
             }
         }
