@@ -1,6 +1,7 @@
 //! `voltile cache`: shows and clears the contents of the cache directory. A server may be using it
 //! at the same time.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -132,26 +133,21 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
         let token = output::escaped(&each.token);
         let tiles = each.tiles;
         let bytes = units::bytes(each.bytes);
-        let corrupt = each
-            .corrupt
-            .map(|corrupt| format!("  {corrupt:>8} damaged"));
-        let corrupt = corrupt.unwrap_or_default();
-        let rest = match each.unfinished {
-            0 => String::new(),
-            count => format!("  and {count} unfinished"),
-        };
-        text.push_str(&format!(
-            "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"
-        ));
+        let _ = write!(text, "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}");
+        if let Some(corrupt) = each.corrupt {
+            let _ = write!(text, "  {corrupt:>8} damaged");
+        }
+        if each.unfinished > 0 {
+            let _ = write!(text, "  and {} unfinished", each.unfinished);
+        }
+        text.push('\n');
     }
     text
 }
 
 fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
-    let name = token
-        .map(Name::new)
-        .transpose()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let name = token.map(Name::new).transpose();
+    let name = name.map_err(|error| Failure::Usage(error.to_string()))?;
     let removed = cache.directory.clear(name.as_ref())?;
     let path = cache.path.display();
     if let (Some(token), []) = (token, removed.as_slice()) {
@@ -169,7 +165,7 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
         let token = output::escaped(&each.token);
         let size = units::bytes(each.bytes);
         let tiles = output::counted(each.tiles, "tile");
-        text.push_str(&format!("removed {tiles} of {token}, {size}\n"));
+        let _ = writeln!(text, "removed {tiles} of {token}, {size}");
     }
     if text.is_empty() {
         text = format!("{path} has no tiles\n");
