@@ -3,7 +3,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -189,8 +188,7 @@ impl WarmJob<'_> {
         let tiers = tiers(arguments.into.as_ref(), &loaded)?;
         let threads = loaded.settings.render.threads;
         let service = loaded.into_service()?.with_tiers(Tiers::new(tiers));
-        let service = Arc::new(service);
-        let mut report = self.fill(&work, &InProcess(Arc::clone(&service)), threads);
+        let mut report = self.fill(&work, &InProcess(&service), threads);
         service.finish_writing(Duration::ZERO);
         let metrics = service.metrics();
         let evicted = metrics.tier_evicted.get();

@@ -1,7 +1,6 @@
 //! Warming without a server: tiles are rendered in this process and written to the disk cache or
 //! object storage.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use voltile_base::flow::interest::Interest;
@@ -18,9 +17,9 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service that writes its tiles to a disk cache or object storage.
-pub struct InProcess(pub Arc<TileService>);
+pub struct InProcess<'a>(pub &'a TileService);
 
-impl InProcess {
+impl InProcess<'_> {
     async fn warm(&self, tile: &TileRequest) -> Result<WarmOutcome, TileError> {
         let demand = Demand::prefetch(Client::InProcess);
         let catalog = self.0.catalog();
@@ -32,7 +31,7 @@ impl InProcess {
     }
 }
 
-impl Producer for InProcess {
+impl Producer for InProcess<'_> {
     async fn fill(&self, tile: &TileRequest, interest: &Interest) -> TileOutcome {
         let began = Instant::now();
         loop {
