@@ -24,7 +24,7 @@ mod tree;
 mod values;
 
 pub use address::BindAddress;
-pub use faults::Fault;
+pub use faults::{Fault, is_bare_key};
 pub use layers::Layers;
 pub use memory::Memory;
 pub use network::Proxy;

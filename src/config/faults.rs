@@ -75,11 +75,7 @@ impl Notes {
 
 /// The path of a key within a table; a key that is not a bare key in TOML is quoted.
 pub(super) fn child(path: &str, key: &str) -> String {
-    let bare = !key.is_empty()
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    let key = if bare {
+    let key = if is_bare_key(key) {
         key.to_owned()
     } else {
         format!("{key:?}")
@@ -89,6 +85,12 @@ pub(super) fn child(path: &str, key: &str) -> String {
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// Whether a key needs no quotes in TOML.
+pub fn is_bare_key(key: &str) -> bool {
+    let mut bytes = key.bytes();
+    !key.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// A problem with a value, and where that value was set.

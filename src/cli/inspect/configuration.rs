@@ -9,7 +9,7 @@ use voltile_hdf5::store::Location;
 
 use crate::catalog::{Catalog, Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
-use crate::config::NamesSettings;
+use crate::config::{NamesSettings, is_bare_key};
 
 /// The equivalent configuration, with every guess spelled out so that it can be changed.
 pub(super) fn configuration(catalog: &Catalog, dataset: &Dataset, file: &Location) -> String {
@@ -77,10 +77,11 @@ fn names_key(names: &NamesSettings) -> String {
 
 /// A TOML key, unquoted if possible.
 fn key(name: &str) -> String {
-    let bare = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    if bare { name.to_owned() } else { quoted(name) }
+    if is_bare_key(name) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
 }
 
 /// A TOML string. JSON's escapes suffice for paths and names. Control characters that JSON leaves
