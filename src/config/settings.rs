@@ -53,7 +53,7 @@ pub struct AccessSettings {
     #[serde(deserialize_with = "values::secrets")]
     pub secrets: PathBuf,
     /// The datasets that the secrets open.
-    #[serde(deserialize_with = "values::some")]
+    #[serde(deserialize_with = "values::nonempty")]
     pub datasets: Vec<Pattern>,
 }
 
@@ -129,7 +129,7 @@ pub struct Server {
     #[serde(deserialize_with = "values::timeout")]
     pub write_timeout: Duration,
     /// The mounts; at least one, with distinct names.
-    #[serde(deserialize_with = "values::some")]
+    #[serde(deserialize_with = "values::nonempty")]
     pub mounts: Vec<Mount>,
 }
 
@@ -493,7 +493,7 @@ pub struct ChannelSettings {
     pub file: Option<Location>,
     /// An explicit pyramid, finest first. If there is one, its first level takes the place of
     /// `path`.
-    #[serde(deserialize_with = "values::some")]
+    #[serde(deserialize_with = "values::nonempty")]
     pub levels: Vec<LevelSettings>,
     /// The axes as stored, slowest first; y and x are among them.
     #[serde(deserialize_with = "values::axes")]

@@ -134,7 +134,7 @@ where
 }
 
 /// A list of at least one item.
-pub(super) fn some<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+pub(super) fn nonempty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

@@ -41,14 +41,14 @@ pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
 /// Ends the process if the limit is exceeded twice in a row: damaged lengths lead to allocations
 /// that are given up at once, when the file proves to be shorter.
 fn end_if_exceeded() {
-    let mut exceeded = false;
+    let mut was_exceeded = false;
     loop {
-        let exceeds = !limits::has_room(ROOM);
-        if exceeds && exceeded {
+        let is_exceeded = !limits::has_room(ROOM);
+        if is_exceeded && was_exceeded {
             // Without exit handlers: libhdf5's must not run while another thread is in the library.
             low_level::exit(EXCEEDED);
         }
-        exceeded = exceeds;
+        was_exceeded = is_exceeded;
         thread::sleep(INTERVAL);
     }
 }
