@@ -105,11 +105,9 @@ pub fn load(layers: &Layers) -> Loaded {
 /// Identifies the rules of access that protect a dataset by the patterns that match its token.
 /// Other datasets and the secrets of the entries do not change the fingerprint.
 fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
-    let patterns = entries
-        .iter()
-        .flat_map(|entry| &entry.datasets)
-        .filter(|pattern| pattern.matches(token));
-    let texts: BTreeSet<&str> = patterns.map(Pattern::as_str).collect();
+    let patterns = entries.iter().flat_map(|entry| &entry.datasets);
+    let matching = patterns.filter(|pattern| pattern.matches(token));
+    let texts: BTreeSet<&str> = matching.map(Pattern::as_str).collect();
     (!texts.is_empty()).then(|| Fingerprint::digest(&texts))
 }
 

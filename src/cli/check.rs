@@ -29,16 +29,14 @@ pub(super) fn run(log: &LogWriter, sources: &Sources) -> Result<(), Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }
-    let datasets = loaded.catalog.datasets().count();
-    if datasets == 0 {
+    let datasets: Vec<_> = loaded.catalog.datasets().collect();
+    if datasets.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    let channels: usize = loaded
-        .catalog
-        .datasets()
-        .map(|dataset| dataset.channels.len())
-        .sum();
+    let channels = datasets.iter().map(|dataset| dataset.channels.len());
     output::print(&format!(
-        "all is well: {datasets} datasets with {channels} channels\n"
+        "all is well: {} datasets with {} channels\n",
+        datasets.len(),
+        channels.sum::<usize>()
     ))
 }

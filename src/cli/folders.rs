@@ -177,10 +177,8 @@ struct FolderSearch {
 
 impl FolderSearch {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
-        let mut level: Vec<(Option<SearchRoot>, PathBuf)> = folders
-            .iter()
-            .map(|folder| (None, folder.clone()))
-            .collect();
+        let named = folders.iter().map(|folder| (None, folder.clone()));
+        let mut level: Vec<(Option<SearchRoot>, PathBuf)> = named.collect();
         for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
@@ -222,13 +220,9 @@ impl FolderSearch {
         if !is_within || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(Vec::new());
         }
-        let known = self
-            .before
-            .remove(folder)
-            .filter(|listing| listing.is_current(&about));
-        let listing = match known {
-            Some(listing) => listing,
-            None => FolderListing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
+        let listing = match self.before.remove(folder) {
+            Some(listing) if listing.is_current(&about) => listing,
+            _ => FolderListing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks.insert(format!(
@@ -251,11 +245,9 @@ impl FolderSearch {
                 resolved: folder.canonicalize()?.into(),
             },
         };
-        let below = listing
-            .folders
-            .iter()
-            .map(|folder| (Some(root.clone()), folder.clone()))
-            .collect();
+        let folders = listing.folders.iter();
+        let below = folders.map(|folder| (Some(root.clone()), folder.clone()));
+        let below = below.collect();
         self.listings.insert(folder.to_owned(), listing);
         Ok(below)
     }

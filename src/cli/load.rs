@@ -95,13 +95,8 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
         tracing::warn!("{warning}");
     }
     faults.extend(opened.faults);
-    faults.extend(
-        settings
-            .cache
-            .directory
-            .as_deref()
-            .and_then(directory_fault),
-    );
+    let directory = settings.cache.directory.as_deref();
+    faults.extend(directory.and_then(directory_fault));
     faults.sort();
     LoadedCatalog {
         settings,
@@ -116,19 +111,12 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
 /// Opens the catalogue after trials of its files; at most `max_found` of the files found in folders
 /// are opened now.
 fn open_catalog(settings: &Settings, max_found: usize, metrics: &Metrics) -> OpenedCatalog {
-    let store = Store::new(
-        None,
-        metrics.stores.clone(),
-        settings.cache.directory.clone(),
-    );
-    let in_folders = settings
-        .datasets
-        .iter()
-        .filter(|(_, dataset)| dataset.found_in.is_some());
-    let waiting: BTreeSet<Name> = in_folders
-        .skip(max_found)
-        .map(|(token, _)| token.clone())
-        .collect();
+    let directory = settings.cache.directory.clone();
+    let store = Store::new(None, metrics.stores.clone(), directory);
+    let datasets = settings.datasets.iter();
+    let in_folders = datasets.filter(|(_, dataset)| dataset.found_in.is_some());
+    let waiting = in_folders.skip(max_found).map(|(token, _)| token.clone());
+    let waiting: BTreeSet<Name> = waiting.collect();
     let run_trials = probe::run_trials(store.clone());
     let files = Files::new(store).at_most(limits::max_files());
     let activity = Activity::default();
@@ -147,11 +135,8 @@ fn directory_fault(directory: &Path) -> Option<Fault> {
 /// Reads the certificate and key for TLS, if configured; adds the faults of their files.
 pub(super) fn certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
-    if loaded
-        .faults
-        .iter()
-        .any(|fault| fault.key.starts_with("server.tls"))
-    {
+    let mut keys = loaded.faults.iter().map(|fault| &fault.key);
+    if keys.any(|key| key.starts_with("server.tls")) {
         return None;
     }
     match Certificates::read(files) {

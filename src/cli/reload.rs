@@ -188,15 +188,12 @@ impl Reloader {
 
     /// Notes the new files in folders that could not be opened.
     fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
+        let stalls = self.service.stalls();
         for (token, fault) in &reloaded.unopened {
             // A stuck file has not changed when it answers: it must be tried again then.
             if let Some(dataset) = settings.datasets.get(token)
                 && let Some(file) = &dataset.file
-                && self
-                    .service
-                    .stalls()
-                    .ensure_answer([file.as_path()])
-                    .is_ok()
+                && stalls.ensure_answer([file.as_path()]).is_ok()
             {
                 tracing::warn!("{fault}");
                 self.folders.note_broken(file.as_path(), fault.to_string());

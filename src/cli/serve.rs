@@ -232,11 +232,8 @@ async fn listen(
             "this voltile was built without its viewer, and serves the simple page instead"
         );
     }
-    for endpoint in listening
-        .endpoints
-        .iter()
-        .filter(|endpoint| endpoint.is_everywhere())
-    {
+    let endpoints = listening.endpoints.iter();
+    for endpoint in endpoints.filter(|endpoint| endpoint.is_everywhere()) {
         tracing::info!(
             "listening on all addresses of this machine; to open {endpoint} on another machine, replace its host by this machine's name"
         );
@@ -279,21 +276,15 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     for endpoint in endpoints {
         let _ = writeln!(text, "voltile listening on {endpoint}");
     }
-    if let Some(base) = endpoints
-        .iter()
-        .find(|endpoint| matches!(endpoint, Endpoint::Tcp(..)))
-    {
+    let mut endpoints = endpoints.iter();
+    if let Some(base) = endpoints.find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
         let base = format!("{base}{}", settings.server.base_path);
-        let service = settings
-            .server
-            .mounts
-            .first()
-            .map_or("", |mount| mount.tile_service.as_str());
+        let mount = settings.server.mounts.first();
+        let service = mount.map_or("", |mount| mount.tile_service.as_str());
         let _ = writeln!(text, "page {base}/");
-        let mut samples: Vec<_> = catalog
-            .datasets()
-            .filter_map(|dataset| Some((dataset, dataset.first_channel()?)))
-            .collect();
+        let datasets = catalog.datasets();
+        let samples = datasets.filter_map(|dataset| Some((dataset, dataset.first_channel()?)));
+        let mut samples: Vec<_> = samples.collect();
         samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
         for (dataset, channel) in samples.into_iter().take(MAX_SAMPLES) {
             let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);

@@ -53,14 +53,9 @@ impl Sources {
 
     /// The layers of settings, before folders are searched.
     pub fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
-        let files = self
-            .files
-            .iter()
-            .cloned()
-            .map(file)
-            .collect::<Result<_, _>>()?;
+        let files: Result<_, _> = self.files.iter().cloned().map(file).collect();
         let mut layers = Layers {
-            files,
+            files: files?,
             memory: memory::available(),
             ..self.configured.layers()
         }

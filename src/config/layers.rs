@@ -226,10 +226,8 @@ fn read_file(path: &Path) -> Result<Value, String> {
 fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let named = layers.files.iter().map(|file| (file.clone(), None));
-    let found = layers
-        .found
-        .iter()
-        .map(|path| (Location::from(path.as_path()), Some(path)));
+    let found = layers.found.iter();
+    let found = found.map(|path| (Location::from(path.as_path()), Some(path)));
     let files: Vec<(Location, Option<&PathBuf>)> = named.chain(found).collect();
     let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
     for (file, _) in &files {
@@ -305,17 +303,12 @@ fn stem_of(file: &Location) -> Name {
 
 /// `--set` in order, then every `--bind` as one list.
 fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
-    let mut trees: Vec<Value> = layers
-        .set
-        .iter()
-        .filter_map(|text| set_flag(text, notes))
-        .collect();
+    let set = layers.set.iter();
+    let mut trees: Vec<Value> = set.filter_map(|text| set_flag(text, notes)).collect();
     if !layers.bind.is_empty() {
         let origin = "--bind".to_owned();
-        let addresses = layers
-            .bind
-            .iter()
-            .map(|text| Value::new(Some(&origin), text.as_str()));
+        let bind = layers.bind.iter();
+        let addresses = bind.map(|text| Value::new(Some(&origin), text.as_str()));
         let list = Value::new(Some(&origin), ValueKind::Array(addresses.collect()));
         trees.push(nest(&["server", "bind"], list));
     }

@@ -254,8 +254,8 @@ impl TileGrid {
         if random.bool() {
             slices.reverse();
         }
+        let slices = slices.into_iter();
         slices
-            .into_iter()
             .map(|slice| self.request(slice, row, column))
             .collect()
     }

@@ -24,13 +24,11 @@ pub(super) fn choose(
     let mut passes = Vec::new();
     let mut reason = "nothing that can be rendered is selected".to_owned();
     for dataset in selected_datasets(selection, datasets)? {
-        let names = dataset
-            .channels
-            .iter()
-            .filter_map(|channel| Name::new(&channel.name).ok());
-        let mut pictures: Vec<ChannelChoice> = names.map(ChannelChoice::One).collect();
-        if !selection.channels.is_empty() {
-            pictures.clone_from(&selection.channels);
+        let mut pictures = selection.channels.clone();
+        if pictures.is_empty() {
+            let channels = dataset.channels.iter();
+            let names = channels.filter_map(|channel| Name::new(&channel.name).ok());
+            pictures = names.map(ChannelChoice::One).collect();
         }
         for channels in pictures {
             let (Some(members), Ok(token)) =
@@ -127,16 +125,13 @@ impl<'a> WarmPicture<'a> {
             let offered = self.offered(&levels, *plane);
             for sharing in offered.chunk_by(|a, b| share_chunks(a, b)) {
                 let mut pass = self.pass(*plane, sharing, selection.slices.clone());
-                let in_chunk = sharing
-                    .iter()
-                    .flatten()
-                    .map(|(_, level)| level.source.times);
-                let chunk_times = in_chunk.max().unwrap_or(1).max(1);
+                let levels = sharing.iter().flatten();
+                let chunk_times = levels.map(|(_, level)| level.source.times).max();
+                let chunk_times = chunk_times.unwrap_or(1).max(1);
                 for times in times.chunk_by(|a, b| a / chunk_times == b / chunk_times) {
-                    pass.times = times
-                        .iter()
-                        .map(|time| self.is_series().then_some(*time))
-                        .collect();
+                    let times = times.iter();
+                    let times = times.map(|time| self.is_series().then_some(*time));
+                    pass.times = times.collect();
                     passes.push(pass.clone());
                 }
             }
@@ -150,10 +145,8 @@ impl<'a> WarmPicture<'a> {
 
     /// The selected time points.
     fn times(&self, selected: &Numbers) -> Result<Vec<u64>, String> {
-        let counts = self
-            .members
-            .iter()
-            .map(|channel| channel.times.unwrap_or(1));
+        let members = self.members.iter();
+        let counts = members.map(|channel| channel.times.unwrap_or(1));
         let count = counts.min().unwrap_or(1);
         let times: Vec<u64> = selected.within(0..count).collect();
         if times.is_empty() {
@@ -170,10 +163,8 @@ impl<'a> WarmPicture<'a> {
         let mut levels = Vec::new();
         let mut last = 0;
         for number in 0..=u8::MAX {
-            let shared = self
-                .members
-                .iter()
-                .map(|channel| Some((*channel, channel.level(number)?)));
+            let members = self.members.iter();
+            let shared = members.map(|channel| Some((*channel, channel.level(number)?)));
             let Some(shared) = shared.collect::<Option<SharedLevel<'_>>>() else {
                 continue;
             };
@@ -214,16 +205,12 @@ impl<'a> WarmPicture<'a> {
             let chunk = Xyz::from(level.source.chunk)[axis];
             depth = depth.max(chunk.saturating_mul(Xyz::from(level.source.factor)[axis]));
         }
-        let levels = levels
-            .iter()
-            .filter_map(|shared| self.slices(shared, plane));
+        let levels = levels.iter();
+        let levels = levels.filter_map(|shared| self.slices(shared, plane));
         let levels: Vec<LevelSlices> = levels.collect();
         // A slab holds whole slices of all levels.
-        let coarsest = levels
-            .iter()
-            .map(|level| level.thickness)
-            .max()
-            .unwrap_or(1);
+        let thicknesses = levels.iter().map(|level| level.thickness);
+        let coarsest = thicknesses.max().unwrap_or(1);
         Pass {
             token: self.token.clone(),
             channels: self.channels.clone(),
