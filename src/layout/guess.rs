@@ -103,7 +103,7 @@ impl Candidate {
         }
     }
 
-    /// Its axes, before those of a spectrum are exchanged.
+    /// Its axes as stored; [`Self::axes`] exchanges c and z of a flat spectrum.
     fn stored_axes(&self) -> Axes {
         self.marks
             .axes
