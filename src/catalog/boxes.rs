@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use voltile_base::color::Rgb;
 use voltile_base::geometry::{Affine, Level, LevelView, Region, Transforms, Xyz, at_level};
-use voltile_base::name::Name;
-use voltile_base::paint::{BoxFormat, DatasetStyle, Kind, Window};
+use voltile_base::paint::{BoxFormat, Kind};
 use voltile_base::request::BoxRequest;
-use voltile_base::tile::{Fingerprint, TileKey};
+use voltile_base::tile::TileKey;
 use voltile_base::units;
 use voltile_hdf5::volume::{Access, VolumeShape};
 use voltile_render::imagej_has;
@@ -54,35 +52,6 @@ fn most_decoded_voxels(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
         .volume()
 }
 
-/// A requested box with its names resolved; it lies within its level.
-#[derive(Debug)]
-pub(super) struct ResolvedBox {
-    dataset: Arc<Dataset>,
-    channel: Arc<Channel>,
-    /// The box of this channel, without the parts of other channels.
-    cutout: Cutout,
-    /// The parts of the box that other channels cover; empty where they cover nothing.
-    others: Vec<ResolvedBox>,
-}
-
-/// Everything that determines the bytes of a box.
-#[derive(Hash)]
-struct BoxRendering {
-    rules: u32,
-    encoding: BoxEncoding,
-    name: Name,
-    channel: Fingerprint,
-    pyramid_level: Option<Fingerprint>,
-    dataset: DatasetStyle,
-    level: Level,
-    time: u64,
-    region: Region,
-    place: Xyz<u64>,
-    colour: Option<Rgb>,
-    window: Option<Window>,
-    others: Vec<TileKey>,
-}
-
 impl Catalog {
     /// Plans a request for a box of voxels.
     pub fn plan_box(
@@ -90,9 +59,8 @@ impl Catalog {
         request: &BoxRequest,
         format: BoxFormat,
     ) -> Result<RequestPlan, NotFound> {
-        let resolved = self.resolve_box(request)?;
+        let (dataset, cutout) = self.cut_all(request)?;
         let encoding = BoxEncoding::File(format);
-        let cutout = &resolved.cutout;
         if encoding == TIFF && !imagej_has(cutout.voxel, cutout.is_rgb) {
             return Err(NotFound::Other(format!(
                 "ImageJ has no images of {}, which the channel {} holds; ask for .npy",
@@ -100,7 +68,7 @@ impl Catalog {
                 cutout.name
             )));
         }
-        let plan = resolved.planned(encoding);
+        let plan = dataset.plan_cutout(cutout, encoding);
         if encoding == TIFF && plan.bytes() > MAX_TIFF {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(NotFound::TooLarge(problem.to_owned()));
@@ -108,36 +76,38 @@ impl Catalog {
         Ok(plan)
     }
 
-    fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NotFound> {
+    /// The requested box, cut from each of its channels.
+    fn cut_all(&self, request: &BoxRequest) -> Result<(&Arc<Dataset>, Cutout), NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
-        let mut resolved = dataset.cut(channel, time, request.level, request.region)?;
+        let mut cutout = dataset.cut(channel, time, request.level, request.region)?;
         for name in &request.others {
-            let part = dataset.cut_beside(&resolved, dataset.channel_at(name, time)?)?;
-            resolved.others.push(part);
+            let other = dataset.channel_at(name, time)?;
+            let part = dataset.cut_beside(channel, &cutout, other)?;
+            cutout.others.push(part);
         }
-        if !resolved.others.is_empty() {
+        if !cutout.others.is_empty() {
             let colours = dataset.composite_colours();
             let colour_of = |name| colours.get(name).map(|(_, exact)| *exact);
-            resolved.cutout.colour = colour_of(&channel.name);
-            for part in &mut resolved.others {
-                part.cutout.colour = colour_of(&part.channel.name);
+            cutout.colour = colour_of(&cutout.name);
+            for part in &mut cutout.others {
+                part.colour = colour_of(&part.name);
             }
         }
-        Ok(resolved)
+        Ok((dataset, cutout))
     }
 }
 
 impl Dataset {
     /// A box of a channel, at a time point that it has.
     pub(super) fn cut(
-        self: &Arc<Self>,
-        channel: &Arc<Channel>,
+        &self,
+        channel: &Channel,
         time: u64,
         level: Level,
         region: Region,
-    ) -> Result<ResolvedBox, NotFound> {
+    ) -> Result<Cutout, NotFound> {
         let view = self.view(channel, level)?;
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
@@ -150,8 +120,7 @@ impl Dataset {
             )));
         }
         let stored = view.stored_region(&region);
-        let limit = self.limits.voxels_per_box;
-        ensure_affordable(limit, channel, &view, stored.voxels(), |shape| {
+        self.ensure_affordable(channel, &view, stored.voxels(), |shape| {
             decoded_voxels(shape, &stored)
         })?;
         let is_there = channel.is_there(&view, self.style.scaling, time);
@@ -159,7 +128,7 @@ impl Dataset {
             let size = size.zip(view.factor, |size, factor| size * factor as f64);
             (size, unit.unwrap_or_default())
         });
-        let cutout = Cutout {
+        Ok(Cutout {
             name: channel.name.clone(),
             components: channel.source(&view).volumes.clone(),
             is_rgb: channel.kind == Kind::Rgb,
@@ -175,25 +144,20 @@ impl Dataset {
             voxel_size,
             missing: channel.missing.clone(),
             is_label: channel.kind == Kind::Labels,
-        };
-        Ok(ResolvedBox {
-            dataset: Arc::clone(self),
-            channel: Arc::clone(channel),
-            cutout,
-            others: Vec::new(),
         })
     }
 
-    /// The part of a box that another channel covers, shifted by whole voxels.
+    /// The part of a box of the channel `first` that another channel covers, shifted by whole
+    /// voxels.
     fn cut_beside(
-        self: &Arc<Self>,
-        whole: &ResolvedBox,
-        other: &Arc<Channel>,
-    ) -> Result<ResolvedBox, NotFound> {
-        let first = &whole.channel;
-        let view = self.view(other, whole.cutout.view.level)?;
+        &self,
+        first: &Channel,
+        whole: &Cutout,
+        other: &Channel,
+    ) -> Result<Cutout, NotFound> {
+        let view = self.view(other, whole.view.level)?;
         let distance = self
-            .distance_if_alike(whole, other, &view)
+            .distance_if_alike(first, whole, other, &view)
             .map_err(|reason| {
                 NotFound::Other(format!(
                     "the channels {} and {} cannot be in one file: {reason}; ask for each alone",
@@ -208,8 +172,8 @@ impl Dataset {
         // Both in a grid that begins, along each axis, where the earlier channel does.
         let begin = shift.map(|shift| shift.min(0).unsigned_abs());
         let wanted = Region {
-            start: whole.cutout.region.start.zip(begin, u64::saturating_add),
-            ..whole.cutout.region
+            start: whole.region.start.zip(begin, u64::saturating_add),
+            ..whole.region
         };
         let covered = Region {
             start: shift.map(|shift| shift.max(0).unsigned_abs()),
@@ -224,20 +188,19 @@ impl Dataset {
                 ..common
             };
         }
-        let mut part = self.cut(other, whole.cutout.time, view.level, region)?;
-        part.cutout.place = place;
-        Ok(part)
+        let part = self.cut(other, whole.time, view.level, region)?;
+        Ok(Cutout { place, ..part })
     }
 
-    /// The position of another channel's first voxel in voxels of the channel of a box; an error
-    /// says why the two channels cannot be in one file.
+    /// The position of another channel's first voxel in voxels of the first channel of a box; an
+    /// error says why the two channels cannot be in one file.
     fn distance_if_alike(
         &self,
-        whole: &ResolvedBox,
+        first: &Channel,
+        whole: &Cutout,
         other: &Channel,
         view: &LevelView,
     ) -> Result<Xyz<i64>, String> {
-        let first = &whole.channel;
         if first.kind != Kind::Image || other.kind != Kind::Image {
             return Err("both must be images".to_owned());
         }
@@ -248,14 +211,14 @@ impl Dataset {
                 other.voxel.name()
             ));
         }
-        let factor = whole.cutout.view.factor;
+        let factor = whole.view.factor;
         if view.factor != factor {
             return Err(format!(
                 "this level is {factor} and {} times as coarse as level 0",
                 view.factor
             ));
         }
-        self.distance(first, other, whole.cutout.time)
+        self.distance(first, other, whole.time)
     }
 
     /// The position of another channel's first voxel in voxels of a channel, rounded; an error says
@@ -287,59 +250,60 @@ impl Dataset {
         let affine = known.unwrap_or_else(|| Affine::scaling(size).beginning_at(begin));
         affine.in_unit(units::nanometres(unit.as_deref()))
     }
-}
 
-/// Whether every chunk of a shape may be read from a level.
-pub(super) fn affords(limit: u64, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
-    let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
-    let checked = ensure_affordable(limit, channel, view, first.voxels(), |shape| {
-        most_decoded_voxels(shape, first.size)
-    });
-    checked.is_ok()
-}
-
-/// Fails if reading `voxels` voxels of each volume of a level, or decoding the voxels that must be
-/// decoded for them, exceeds the limit.
-fn ensure_affordable(
-    limit: u64,
-    channel: &Channel,
-    view: &LevelView,
-    voxels: u64,
-    decoded_voxels: impl Fn(&VolumeShape) -> u64,
-) -> Result<(), NotFound> {
-    let volumes = &channel.source(view).volumes;
-    let voxels = voxels.saturating_mul(volumes.len() as u64);
-    if voxels > limit {
-        return Err(NotFound::TooLarge(format!(
-            "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
-        )));
+    /// Whether every chunk of a shape may be read from a level.
+    pub(super) fn affords(&self, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
+        let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
+        let checked = self.ensure_affordable(channel, view, first.voxels(), |shape| {
+            most_decoded_voxels(shape, first.size)
+        });
+        checked.is_ok()
     }
-    let decoded = volumes
-        .iter()
-        .map(|volume| decoded_voxels(volume.shape()))
-        .fold(0, u64::saturating_add);
-    if decoded / MAX_WASTE > limit {
-        return Err(NotFound::TooLarge(format!(
-            "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
-        )));
-    }
-    Ok(())
-}
 
-impl ResolvedBox {
-    /// The plan of a request for the box in an encoding.
-    pub fn planned(self, encoding: BoxEncoding) -> RequestPlan {
-        let parts = std::iter::once(&self).chain(&self.others);
-        let channels: Vec<Arc<Channel>> = parts.map(|part| Arc::clone(&part.channel)).collect();
+    /// Fails if reading `voxels` voxels of each volume of a level, or decoding the voxels that must
+    /// be decoded for them, exceeds the limit.
+    fn ensure_affordable(
+        &self,
+        channel: &Channel,
+        view: &LevelView,
+        voxels: u64,
+        decoded_voxels: impl Fn(&VolumeShape) -> u64,
+    ) -> Result<(), NotFound> {
+        let limit = self.limits.voxels_per_box;
+        let volumes = &channel.source(view).volumes;
+        let voxels = voxels.saturating_mul(volumes.len() as u64);
+        if voxels > limit {
+            return Err(NotFound::TooLarge(format!(
+                "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
+            )));
+        }
+        let decoded = volumes
+            .iter()
+            .map(|volume| decoded_voxels(volume.shape()))
+            .fold(0, u64::saturating_add);
+        if decoded / MAX_WASTE > limit {
+            return Err(NotFound::TooLarge(format!(
+                "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The plan of a request for a box in an encoding.
+    pub(super) fn plan_cutout(
+        self: &Arc<Self>,
+        cutout: Cutout,
+        encoding: BoxEncoding,
+    ) -> RequestPlan {
+        let parts = cutout.parts();
+        let channels: Vec<_> = parts.map(|part| self.channel_of(part)).cloned().collect();
         let mut unmeasured = Vec::new();
         if encoding == TIFF {
             unmeasured.clone_from(&channels);
             unmeasured.retain(|channel| channel.kind == Kind::Image && channel.window().is_none());
         }
-        let key = self.key(encoding);
-        let origin = Origin::new(&self.dataset, channels);
-        let mut cutout = self.cutout;
-        cutout.others = self.others.into_iter().map(|part| part.cutout).collect();
+        let key = self.key_of(&cutout, encoding);
+        let origin = Origin::new(self, channels);
         RequestPlan {
             key,
             origin,
@@ -348,28 +312,36 @@ impl ResolvedBox {
         }
     }
 
-    /// The key of the box in an encoding: a digest of everything that determines its bytes.
-    fn key(&self, encoding: BoxEncoding) -> TileKey {
-        let Self {
-            dataset,
-            channel,
-            cutout,
-            others,
-        } = self;
-        TileKey::digest(&BoxRendering {
-            rules: RULES,
+    /// The channel that a box was cut from.
+    fn channel_of(&self, cutout: &Cutout) -> &Arc<Channel> {
+        &self.channels[&cutout.name]
+    }
+
+    /// The key of a box in an encoding: a digest of everything that determines its bytes.
+    fn key_of(&self, cutout: &Cutout, encoding: BoxEncoding) -> TileKey {
+        let channel = self.channel_of(cutout);
+        // Tuples are hashed as their values, one after the other: the order must not change.
+        let voxels = (
+            &channel.name,
+            channel.fingerprint,
+            channel.pyramid_fingerprint(&cutout.view),
+            self.style,
+        );
+        let place = (cutout.view.level, cutout.time, cutout.region, cutout.place);
+        let window = channel.window().filter(|_| encoding == TIFF);
+        let others: Vec<TileKey> = cutout
+            .others
+            .iter()
+            .map(|part| self.key_of(part, encoding))
+            .collect();
+        TileKey::digest(&(
+            RULES,
             encoding,
-            name: channel.name.clone(),
-            channel: channel.fingerprint,
-            pyramid_level: channel.pyramid_fingerprint(&cutout.view),
-            dataset: dataset.style,
-            level: cutout.view.level,
-            time: cutout.time,
-            region: cutout.region,
-            place: cutout.place,
-            colour: cutout.colour,
-            window: channel.window().filter(|_| encoding == TIFF),
-            others: others.iter().map(|part| part.key(encoding)).collect(),
-        })
+            voxels,
+            place,
+            cutout.colour,
+            window,
+            others,
+        ))
     }
 }

@@ -14,7 +14,7 @@ use voltile_base::geometry::{LevelView, Patch, Placement, Plane, TileAddress, pa
 use voltile_hdf5::store::Requests;
 use voltile_hdf5::volume::{Access, Positions, ReadCost, ReadError, Tally};
 
-use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel, images};
+use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel};
 
 /// The maximum number of datasets of a series whose chunks are counted.
 const MAX_COUNTED: usize = 64;
@@ -129,14 +129,13 @@ fn level_cost(
     }
     let stored = channel.stored_level(view);
     let own = known.filter(|_| view.is_stored());
-    let limit = dataset.limits.voxels_per_box;
     LevelCost {
         axes: stored.map(|stored| stored.source.view.axes.to_string()),
         stored: own.copied(),
         compression: own.and_then(Tally::compression),
         neuroglancer: stored.map(|stored| PassThrough::from_check(channel.passes_through(stored))),
         zarr: stored.map(|stored| {
-            PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
+            PassThrough::from_check(dataset.passes_to_zarr(channel, stored).map(drop))
         }),
         damage: tally.as_ref().err().map(ToString::to_string),
         tile,

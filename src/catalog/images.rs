@@ -13,8 +13,6 @@ use std::sync::Arc;
 
 pub use array::ArrayLevel;
 pub(super) use array::Images;
-use chunks::Shrink;
-pub(super) use chunks::passed_through;
 pub use multiscale::{ImageAxes, Multiscale};
 use voltile_base::axes::AxisName;
 use voltile_base::name::Name;
@@ -83,8 +81,9 @@ impl Catalog {
             ZarrVersion::V05 => level.in_zstd(arrays.voxel()),
         };
         let (channel, time, region) = arrays.chunk(level, &chunk.place)?;
-        let resolved = image.dataset.cut(channel, time, chunk.level, region)?;
-        Ok(resolved.planned(BoxEncoding::WrittenChunk(format)))
+        let dataset = &image.dataset;
+        let cutout = dataset.cut(channel, time, chunk.level, region)?;
+        Ok(dataset.plan_cutout(cutout, BoxEncoding::WrittenChunk(format)))
     }
 }
 
@@ -160,12 +159,10 @@ impl ZarrImage {
 
 /// The images that the channels of a dataset form.
 fn form_images(dataset: &Dataset) -> Images {
-    let limit = dataset.limits.voxels_per_box;
     let mut channels = BTreeMap::new();
     for (name, channel) in &dataset.channels {
         if channel.undecodable().is_none() {
-            let levels = chunks::levels(dataset, channel, limit);
-            channels.insert(name.clone(), levels);
+            channels.insert(name.clone(), dataset.array_levels(channel));
         }
     }
     let members = members(dataset, &channels);
@@ -175,7 +172,7 @@ fn form_images(dataset: &Dataset) -> Images {
         && let Some(levels) = channels.get(first)
     {
         for (name, channel) in &dataset.channels {
-            let levels = label_levels(dataset, channel, image, levels, limit);
+            let levels = label_levels(dataset, channel, image, levels);
             labels.extend(levels.map(|levels| (name.clone(), levels)));
         }
     }
@@ -244,7 +241,6 @@ fn label_levels(
     label: &Channel,
     image: &Channel,
     levels: &[ArrayLevel],
-    limit: u64,
 ) -> Option<Vec<ArrayLevel>> {
     let is_label =
         label.kind == Kind::Labels && image.kind != Kind::Labels && label.undecodable().is_none();
@@ -257,7 +253,7 @@ fn label_levels(
     let mut found = Vec::new();
     for image_level in levels {
         let view = label.view(image_level.level, dataset.style.scaling)?;
-        found.push(chunks::level(label, &view, limit, Shrink::AsNeeded)?);
+        found.push(dataset.array_level(label, &view, true)?);
     }
     Some(found)
 }

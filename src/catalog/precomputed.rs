@@ -20,7 +20,6 @@ use voltile_render::plan::{AcceptedCodings, Coding};
 
 pub use format::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
-use super::boxes::affords;
 use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan};
 
@@ -65,7 +64,6 @@ impl Catalog {
         channel: &Channel,
     ) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
-        let limit = dataset.limits.voxels_per_box;
         let views = dataset.listed_views(channel);
         let components = channel.finest().volumes.len();
         let mut listed = Vec::new();
@@ -89,7 +87,7 @@ impl Catalog {
                     .any(|scale| scale.chunk_sizes.first() == Some(shape));
                 let is_affordable = listed
                     .iter()
-                    .all(|view| affords(limit, channel, view, *shape));
+                    .all(|view| dataset.affords(channel, view, *shape));
                 !is_listed && is_affordable
             });
             for scale in &mut scales {
@@ -151,8 +149,8 @@ impl Catalog {
             _ if accepted.gzip => Coding::Gzip,
             _ => Coding::Identity,
         };
-        let resolved = dataset.cut(channel, time, level, region)?;
-        Ok(resolved.planned(encoding.of_box(region.size, coding)))
+        let cutout = dataset.cut(channel, time, level, region)?;
+        Ok(dataset.plan_cutout(cutout, encoding.of_box(region.size, coding)))
     }
 
     /// The scale of a level.
@@ -209,7 +207,7 @@ fn scale(
     view: &LevelView,
 ) -> Option<PrecomputedScale> {
     let stored = channel.stored_level(view);
-    let affords = |chunk: &Xyz<u64>| affords(dataset.limits.voxels_per_box, channel, view, *chunk);
+    let affords = |chunk: &Xyz<u64>| dataset.affords(channel, view, *chunk);
     let own = stored
         .and_then(|level| encoding.suitable_chunk(level).ok())
         .filter(affords);

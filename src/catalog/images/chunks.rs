@@ -5,7 +5,6 @@ use voltile_base::units;
 use voltile_hdf5::volume::ChunkCoding;
 
 use super::array::ArrayLevel;
-use crate::catalog::boxes::affords;
 use crate::catalog::chunks::{SECTION, usual};
 use crate::catalog::{Channel, Dataset, StoredLevel};
 
@@ -16,102 +15,92 @@ const MIN_PASSED_BYTES: u64 = 1 << 10;
 /// in memory.
 const MAX_PASSED_BYTES: u64 = 64 << 20;
 
-/// Whether chunks that would be derived from too many voxels are made smaller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shrink {
-    /// As far as needed.
-    AsNeeded,
-    /// The level is left out instead.
-    Never,
-}
+impl Dataset {
+    /// The levels of a channel as arrays. Derived levels are left out if a chunk of usual shape
+    /// needs more voxels than the limit for boxes allows.
+    pub(super) fn array_levels(&self, channel: &Channel) -> Vec<ArrayLevel> {
+        let views = self.listed_views(channel);
+        let levels = views
+            .iter()
+            .filter_map(|view| self.array_level(channel, view, view.is_stored()));
+        levels.collect()
+    }
 
-/// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit
-/// for boxes allows.
-pub(super) fn levels(dataset: &Dataset, channel: &Channel, limit: u64) -> Vec<ArrayLevel> {
-    let views = dataset.listed_views(channel);
-    let levels = views.iter().filter_map(|view| {
-        let shrink = if view.is_stored() {
-            Shrink::AsNeeded
-        } else {
-            Shrink::Never
+    /// A level as an array; `None` if its chunks would need more voxels than the limit for boxes
+    /// allows. If `may_shrink`, they are made smaller until they do not.
+    pub(super) fn array_level(
+        &self,
+        channel: &Channel,
+        view: &LevelView,
+        may_shrink: bool,
+    ) -> Option<ArrayLevel> {
+        let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
+        let source = channel.source(view);
+        let own = channel
+            .stored_level(view)
+            .filter(|level| level.chunk().as_ref().is_some_and(affords));
+        let stored = own.and_then(|level| self.passes_to_zarr(channel, level).ok());
+        let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
+        let chunk = match own {
+            Some(level) if stored.is_some() => level.chunk(),
+            Some(level) => level.suitable_chunk(bytes).ok(),
+            None => None,
         };
-        level(channel, view, limit, shrink)
-    });
-    levels.collect()
-}
-
-/// A level as an array; `None` if its chunks would need more voxels than the limit for boxes
-/// allows.
-pub(super) fn level(
-    channel: &Channel,
-    view: &LevelView,
-    limit: u64,
-    shrink: Shrink,
-) -> Option<ArrayLevel> {
-    let affords = |chunk: &Xyz<u64>| affords(limit, channel, view, *chunk);
-    let source = channel.source(view);
-    let own = channel
-        .stored_level(view)
-        .filter(|level| level.chunk().as_ref().is_some_and(affords));
-    let stored = own.and_then(|level| passed_through(channel, level, limit).ok());
-    let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
-    let chunk = match own {
-        Some(level) if stored.is_some() => level.chunk(),
-        Some(level) => level.suitable_chunk(bytes).ok(),
-        None => None,
-    };
-    let chunk = chunk.or_else(|| choose_chunk(view.size, affords, shrink))?;
-    Some(ArrayLevel {
-        level: view.level,
-        size: view.size,
-        factor: view.factor,
-        chunk,
-        stored,
-        fill: source.shape.fill.clone(),
-    })
-}
-
-/// The coding of the stored chunks of a level if they are passed through in Zarr v2; otherwise the
-/// reason why they are not. Chunks are stored in full size, also where they reach beyond the level.
-pub(in crate::catalog) fn passed_through(
-    channel: &Channel,
-    level: &StoredLevel,
-    limit: u64,
-) -> Result<ChunkCoding, String> {
-    let coding = level.shape.coding.clone()?;
-    let chunk = level.chunk().ok_or("it is not stored in chunks")?;
-    if level.volumes.len() > 1 {
-        return Err("each chunk holds only one of several colours".to_owned());
+        let chunk = chunk.or_else(|| choose_chunk(view.size, affords, may_shrink))?;
+        Some(ArrayLevel {
+            level: view.level,
+            size: view.size,
+            factor: view.factor,
+            chunk,
+            stored,
+            fill: source.shape.fill.clone(),
+        })
     }
-    let bytes = chunk
-        .volume()
-        .saturating_mul(channel.voxel.stored_bytes() as u64);
-    let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
-    if bytes > MAX_PASSED_BYTES
-        || chunk.volume() > limit
-        || (bytes < MIN_PASSED_BYTES && !is_only_one)
-    {
-        return Err(format!(
-            "its chunks of {chunk} are not between {} and {}, or have more voxels than render.max_voxels_per_box",
-            units::bytes(MIN_PASSED_BYTES),
-            units::bytes(MAX_PASSED_BYTES)
-        ));
+
+    /// The coding of the stored chunks of a level if they are passed through in Zarr v2; otherwise
+    /// the reason why they are not. Chunks are stored in full size, even where they reach beyond
+    /// the level.
+    pub(in crate::catalog) fn passes_to_zarr(
+        &self,
+        channel: &Channel,
+        level: &StoredLevel,
+    ) -> Result<ChunkCoding, String> {
+        let coding = level.shape.coding.clone()?;
+        let chunk = level.chunk().ok_or("it is not stored in chunks")?;
+        if level.volumes.len() > 1 {
+            return Err("each chunk holds only one of several colours".to_owned());
+        }
+        let bytes = chunk
+            .volume()
+            .saturating_mul(channel.voxel.stored_bytes() as u64);
+        let is_only_one =
+            chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
+        if bytes > MAX_PASSED_BYTES
+            || chunk.volume() > self.limits.voxels_per_box
+            || (bytes < MIN_PASSED_BYTES && !is_only_one)
+        {
+            return Err(format!(
+                "its chunks of {chunk} are not between {} and {}, or have more voxels than render.max_voxels_per_box",
+                units::bytes(MIN_PASSED_BYTES),
+                units::bytes(MAX_PASSED_BYTES)
+            ));
+        }
+        Ok(coding)
     }
-    Ok(coding)
 }
 
 /// A chunk shape that may be read, clipped to the level.
 fn choose_chunk(
     size: Xyz<u64>,
     affords: impl Fn(&Xyz<u64>) -> bool,
-    shrink: Shrink,
+    may_shrink: bool,
 ) -> Option<Xyz<u64>> {
     if let Some(usual) = usual(&affords) {
         return Some(usual.zip(size, u64::min));
     }
     let mut chunk = SECTION.zip(size, u64::min);
     while !affords(&chunk) {
-        if shrink == Shrink::Never || chunk == Xyz::all(1) {
+        if !may_shrink || chunk == Xyz::all(1) {
             return None;
         }
         let longest = [Axis::X, Axis::Y, Axis::Z]
@@ -129,20 +118,20 @@ mod tests {
     #[test]
     fn chunks_are_cubes_sections_or_smaller_and_clipped_to_the_level() {
         let size = Xyz::new(1000, 400, 7);
-        let chosen = |most: u64, shrink| {
+        let chosen = |most: u64, may_shrink| {
             choose_chunk(
                 size,
                 |chunk| chunk.zip(size, u64::min).volume() <= most,
-                shrink,
+                may_shrink,
             )
         };
-        assert_eq!(chosen(1 << 26, Shrink::Never), Some(Xyz::new(64, 64, 7)));
-        assert_eq!(chosen(1000, Shrink::Never), None);
-        let small = chosen(1000, Shrink::AsNeeded).unwrap();
+        assert_eq!(chosen(1 << 26, false), Some(Xyz::new(64, 64, 7)));
+        assert_eq!(chosen(1000, false), None);
+        let small = chosen(1000, true).unwrap();
         assert!(small.volume() <= 1000 && small.volume() > 250, "{small}");
-        assert_eq!(chosen(0, Shrink::AsNeeded), None);
+        assert_eq!(chosen(0, true), None);
         // Each chunk of a section that is in a chunk of its own.
-        let thin = choose_chunk(size, |chunk| chunk.z == 1, Shrink::Never);
+        let thin = choose_chunk(size, |chunk| chunk.z == 1, false);
         assert_eq!(thin, Some(Xyz::new(512, 400, 1)));
     }
 }
