@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use voltile_base::axes::AxisName;
-use voltile_base::description::StorageDescription;
 use voltile_base::geometry::{Level, Xyz};
 use voltile_base::notice::Notice;
 use voltile_base::paint::Kind;
@@ -46,24 +45,20 @@ impl ChannelLevels {
         let mut has_gaps = false;
         let mut full: Option<VolumeShape> = None;
         for level in &found.levels {
-            let open = match (open_level(file, level, found.kind), &full) {
-                (Ok(open), _) => open,
-                (Err(error), None) => return Err(error.to_string()),
-                (Err(error), Some(_)) => {
-                    notices.push(not_used(level, &error.to_string()));
-                    continue;
+            let opened = open_level(file, level, found.kind, |shape| {
+                let finest = full.get_or_insert_with(|| shape.clone());
+                let factor = level
+                    .factor
+                    .unwrap_or_else(|| finest.size.zip(shape.size, nearest_ratio));
+                Ok((usable(shape, finest, factor, &stored)?, factor.z.max(1)))
+            });
+            match opened {
+                Ok((open, missing)) => {
+                    notices.extend(incompleteness(level, &missing));
+                    has_gaps |= !missing.sources.is_empty() || lacks_parts(&level.paths);
+                    stored.push(open);
                 }
-            };
-            let finest = full.get_or_insert_with(|| open.shape.clone());
-            let factor = level
-                .factor
-                .unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
-            match usable(&open, finest, factor, &stored) {
-                Ok(number) => {
-                    notices.extend(incompleteness(level, &open.missing));
-                    has_gaps |= open.has_gaps(&level.paths);
-                    stored.push(open.into_stored(file, number, factor.z.max(1), level));
-                }
+                Err(error) if full.is_none() => return Err(error),
                 Err(reason) => notices.push(not_used(level, &reason)),
             }
         }
@@ -86,13 +81,12 @@ impl ChannelLevels {
 
 /// The level number of a stored level, or why it cannot be used.
 fn usable(
-    open: &OpenLevel,
+    shape: &VolumeShape,
     finest: &VolumeShape,
     factor: Xyz<u64>,
     others: &[StoredLevel],
 ) -> Result<Level, String> {
-    let voxel = open.shape.voxel;
-    let times = open.shape.times;
+    let VolumeShape { voxel, times, .. } = *shape;
     if voxel != finest.voxel {
         return Err(format!(
             "its voxels are {}, those of the finest level are {}",
@@ -150,46 +144,9 @@ fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<I
     all.map(move |(what, files)| Notice::error(format!("{path} is incomplete: {what}: {files}")))
 }
 
-/// The opened volumes of a stored level.
-struct OpenLevel {
-    shape: VolumeShape,
-    volumes: Vec<Arc<dyn Volume>>,
-    files: BTreeSet<FileIdentity>,
-    missing: MissingFiles,
-    storage: StorageDescription,
-}
-
-impl OpenLevel {
-    /// Whether sources of it, or whole parts along z, are missing.
-    fn has_gaps(&self, paths: &Paths) -> bool {
-        let lacks_parts =
-            matches!(paths, Paths::Parts(parts) if parts.iter().any(|part| part.path.is_none()));
-        lacks_parts || !self.missing.sources.is_empty()
-    }
-
-    fn into_stored(
-        self,
-        file: &OpenFile,
-        level: Level,
-        z_factor: u64,
-        found: &FoundLevel,
-    ) -> StoredLevel {
-        let source = LevelSource {
-            level,
-            z_factor,
-            paths: found.paths.clone(),
-            view: found.view.clone(),
-        };
-        StoredLevel {
-            shape: self.shape,
-            storage: self.storage,
-            sidecar: None,
-            fingerprint: Fingerprint::digest(&(&source, file.key_of(&self.files))),
-            source,
-            files: self.files,
-            volumes: self.volumes,
-        }
-    }
+/// Whether whole parts of a level along z are missing.
+fn lacks_parts(paths: &Paths) -> bool {
+    matches!(paths, Paths::Parts(parts) if parts.iter().any(|part| part.path.is_none()))
 }
 
 /// Opens a precomputed level; `sidecar` is the file name of the sidecar that contains it, if it is
@@ -203,82 +160,99 @@ pub(super) fn open_pyramid_level(
     let factor = level.factor.unwrap_or(Xyz::all(0));
     let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
-    let open = open_level(file, level, kind).map_err(|e| e.to_string())?;
-    let stored = open.into_stored(file, number, factor.z, level);
+    let (stored, _) = open_level(file, level, kind, |_| Ok((number, factor.z)))?;
     Ok(StoredLevel {
         sidecar: sidecar.map(str::to_owned),
         ..stored
     })
 }
 
-fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
-    let (path, dataset) = file.first_dataset(level.paths.all())?;
-    let wrong = |problem: String| OpenError::Object {
-        file: dataset.file.location.clone(),
-        object: path.to_owned(),
-        problem,
+/// Opens a level. `number_of` tells its number and its z factor by its shape, or why it cannot be
+/// used. The second value: the files that it refers to and that do not exist.
+fn open_level(
+    file: &OpenFile,
+    found: &FoundLevel,
+    kind: Kind,
+    number_of: impl FnOnce(&VolumeShape) -> Result<(Level, u64), String>,
+) -> Result<(StoredLevel, MissingFiles), String> {
+    let (path, first) = file
+        .first_dataset(found.paths.all())
+        .map_err(|error| error.to_string())?;
+    let volumes =
+        open_volumes(file, found, kind, path, &first).map_err(|error| error.to_string())?;
+    let (files, missing) = referred_files(file, &found.paths, &first);
+    let shape = volumes[0].shape().clone();
+    let (level, z_factor) = number_of(&shape)?;
+    let source = LevelSource {
+        level,
+        z_factor,
+        paths: found.paths.clone(),
+        view: found.view.clone(),
     };
+    let stored = StoredLevel {
+        shape,
+        storage: first.describe(),
+        sidecar: None,
+        fingerprint: Fingerprint::digest(&(&source, file.key_of(&files))),
+        source,
+        files,
+        volumes,
+    };
+    Ok((stored, missing))
+}
+
+/// The volumes of a level, one or three. Its first dataset is `first`, at `path`.
+fn open_volumes(
+    file: &OpenFile,
+    level: &FoundLevel,
+    kind: Kind,
+    path: &str,
+    first: &StoredDataset,
+) -> Result<Vec<Arc<dyn Volume>>, OpenError> {
     let views = match kind {
-        Kind::Rgb => components(&dataset.shape, &level.view).map_err(wrong)?,
+        Kind::Rgb => {
+            components(&first.shape, &level.view).map_err(|problem| OpenError::Object {
+                file: first.file.location.clone(),
+                object: path.to_owned(),
+                problem,
+            })?
+        }
         Kind::Image | Kind::Labels => vec![uncoloured(&level.view)],
     };
-    let volumes = views
+    views
         .iter()
         .map(|view| open_volume(file, &level.paths, view))
-        .collect::<Result<Vec<_>, _>>()?;
-    let first = volumes
-        .first()
-        .ok_or_else(|| wrong("it has no voxels".to_owned()))?;
-    let shape = first.shape().clone();
-    let ReferredFiles { files, missing } = ReferredFiles::by(file, &level.paths, &dataset);
-    Ok(OpenLevel {
-        shape,
-        volumes,
-        files,
-        missing,
-        storage: dataset.describe(),
-    })
+        .collect()
 }
 
-/// The files that the datasets of a level refer to.
-struct ReferredFiles {
-    /// All of them, and their own files.
-    files: BTreeSet<FileIdentity>,
-    /// Files of the levels that do not exist.
-    missing: MissingFiles,
-}
-
-impl ReferredFiles {
-    fn by(file: &OpenFile, paths: &Paths, first: &StoredDataset) -> Self {
-        let mut referred = Self {
-            files: first.files.iter().cloned().collect(),
-            missing: first.missing.clone(),
-        };
-        if let Paths::Times(_) | Paths::Parts(_) = paths {
-            for (number, path) in paths.all().enumerate() {
-                referred.add(file, path, number < MAX_AUDITED);
-            }
-        }
-        referred
+/// The files that the datasets of a level refer to, with the files that contain the datasets; and
+/// the files that do not exist.
+fn referred_files(
+    file: &OpenFile,
+    paths: &Paths,
+    first: &StoredDataset,
+) -> (BTreeSet<FileIdentity>, MissingFiles) {
+    let mut files: BTreeSet<_> = first.files.iter().cloned().collect();
+    let mut missing = first.missing.clone();
+    if let Paths::One(_) | Paths::Frames(..) = paths {
+        return (files, missing);
     }
-
-    /// Adds the files of a dataset; if it is not `audited`, only the file that contains it, without
-    /// opening the dataset.
-    fn add(&mut self, file: &OpenFile, path: &str, audited: bool) {
-        match audited.then(|| file.dataset(path)) {
-            Some(Ok(dataset)) => {
-                self.files.extend(dataset.files.iter().cloned());
-                self.missing.raw.extend(dataset.missing.raw.iter().cloned());
-                self.missing
-                    .sources
-                    .extend(dataset.missing.sources.iter().cloned());
-            }
-            _ => match file.file_of(path) {
-                Ok(own) => drop(self.files.insert(own)),
-                Err(_) => self.files.extend(file.awaited(path)),
-            },
+    for (number, path) in paths.all().enumerate() {
+        let audited = (number < MAX_AUDITED).then(|| file.dataset(path));
+        if let Some(Ok(dataset)) = audited {
+            files.extend(dataset.files.iter().cloned());
+            missing.raw.extend(dataset.missing.raw.iter().cloned());
+            let sources = dataset.missing.sources.iter();
+            missing.sources.extend(sources.cloned());
+            continue;
+        }
+        // Only the file that contains the dataset, which is not opened.
+        match file.file_of(path) {
+            Ok(own) => drop(files.insert(own)),
+            Err(_) => files.extend(file.awaited(path)),
         }
     }
+    (files, missing)
 }
 
 /// The view with a palette removed: its indices are shown themselves.
@@ -407,24 +381,18 @@ fn open_series(
 
 /// One of the datasets of a series, opened when it is first read.
 fn open_one(file: &OpenFile, path: &str, view: &View) -> Result<Arc<dyn Volume>, ReadError> {
+    let place = path.to_owned();
     match file.volume(path, view) {
         Ok(volume) => Ok(Arc::new(volume)),
-        Err(error) => Err(unreadable(path, &error)),
-    }
-}
-
-fn unreadable(path: &str, error: &OpenError) -> ReadError {
-    let place = path.to_owned();
-    match error {
-        OpenError::Missing { file, object, name } => {
+        Err(OpenError::Missing { file, object, name }) => {
             let missing = format!("{name:?} (for {object} in {file})");
-            ReadError::Missing { place, missing }
+            Err(ReadError::Missing { place, missing })
         }
-        OpenError::Unresponsive(error) => (*error).into(),
-        other => ReadError::Damaged {
+        Err(OpenError::Unresponsive(error)) => Err(error.into()),
+        Err(other) => Err(ReadError::Damaged {
             place,
             problem: other.to_string(),
-        },
+        }),
     }
 }
 
