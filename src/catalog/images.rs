@@ -47,7 +47,7 @@ impl Catalog {
             dataset: Arc::clone(dataset),
             channel: channel.cloned(),
         };
-        if image.multiscale().levels().is_empty() {
+        if image.levels().is_empty() {
             let channels = &dataset.channels;
             let undecodable = match channel {
                 Some(name) => channels.get(name).and_then(|channel| channel.undecodable()),
@@ -108,18 +108,25 @@ impl ZarrImage {
 
     /// The image itself.
     pub fn multiscale(&self) -> Multiscale<'_> {
-        let names = self
-            .channel
-            .as_ref()
-            .map_or(self.images().members.as_slice(), std::slice::from_ref);
-        let channels: Vec<&Arc<Channel>> = names
+        let channels = self
+            .members()
             .iter()
-            .filter_map(|name| self.dataset.channels.get(name))
-            .collect();
-        let levels = names
-            .first()
-            .and_then(|name| self.images().channels.get(name));
-        Multiscale::new(&self.dataset, channels, levels.map_or(&[], Vec::as_slice))
+            .map(|name| &self.dataset.channels[name]);
+        Multiscale::new(&self.dataset, channels.collect(), self.levels())
+    }
+
+    /// The names of the channels that form the image itself; not empty if it has levels.
+    fn members(&self) -> &[Name] {
+        match &self.channel {
+            Some(name) => std::slice::from_ref(name),
+            None => &self.images().members,
+        }
+    }
+
+    fn levels(&self) -> &[ArrayLevel] {
+        let first = self.members().first();
+        let levels = first.and_then(|name| self.images().channels.get(name));
+        levels.map_or(&[], Vec::as_slice)
     }
 
     /// The arrays of one of its label images, or its own.

@@ -47,24 +47,21 @@ impl ImageAxes {
 }
 
 impl<'a> Multiscale<'a> {
-    /// The arrays of channels that share everything that metadata describes.
+    /// The arrays of channels, at least one, that share everything that metadata describes.
     pub(super) fn new(
         dataset: &'a Dataset,
         channels: Vec<&'a Arc<Channel>>,
         levels: &'a [ArrayLevel],
     ) -> Self {
-        let first = channels.first();
-        let is_rgb = first.is_some_and(|first| first.kind == Kind::Rgb);
+        let first = channels[0];
+        let count = match first.kind {
+            Kind::Rgb => 3,
+            Kind::Image | Kind::Labels => channels.len() as u64,
+        };
         let axes = ImageAxes {
-            times: first
-                .filter(|first| first.is_series)
-                .map(|first| first.times),
-            channels: if is_rgb {
-                Some(3)
-            } else {
-                Some(channels.len() as u64).filter(|count| *count > 1)
-            },
-            has_z: first.is_none_or(|first| first.has_sections()),
+            times: first.is_series.then_some(first.times),
+            channels: (count > 1).then_some(count),
+            has_z: first.has_sections(),
         };
         Self {
             dataset,
@@ -95,17 +92,16 @@ impl<'a> Multiscale<'a> {
 
     /// The position of the first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self) -> Xyz<i64> {
-        self.channels
-            .first()
-            .map_or(self.dataset.style.offset, |first| {
-                self.dataset.position(first)
-            })
+        self.dataset.position(self.first())
     }
 
     /// Where the voxels lie in the space of the file, at the first time point.
     pub fn transform(&self) -> Option<Affine> {
-        let first = self.channels.first()?;
-        self.dataset.transforms(first).first().copied()
+        self.dataset.transforms(self.first()).first().copied()
+    }
+
+    fn first(&self) -> &'a Arc<Channel> {
+        self.channels[0]
     }
 
     /// The channels, in the order of the axis c.
@@ -115,9 +111,7 @@ impl<'a> Multiscale<'a> {
 
     /// The type of voxels.
     pub fn voxel(&self) -> VoxelType {
-        self.channels
-            .first()
-            .map_or(VoxelType::U8, |first| first.voxel)
+        self.first().voxel
     }
 
     /// The levels, finest first.
@@ -175,14 +169,9 @@ impl<'a> Multiscale<'a> {
 
     /// The colour components in one chunk.
     fn components(&self) -> u64 {
-        if self
-            .channels
-            .first()
-            .is_some_and(|first| first.kind == Kind::Rgb)
-        {
-            3
-        } else {
-            1
+        match self.first().kind {
+            Kind::Rgb => 3,
+            Kind::Image | Kind::Labels => 1,
         }
     }
 
