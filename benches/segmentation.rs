@@ -105,9 +105,7 @@ fn opened(path: &Path, activity: &Activity) -> Catalog {
 fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
     let dataset = catalog.datasets().next().unwrap();
     let channel = dataset.channels.values().next().unwrap();
-    let depth = catalog.precomputed(dataset, channel).unwrap().scales[0]
-        .size
-        .z;
+    let depth = dataset.precomputed(channel).unwrap().scales[0].size.z;
     let chunk = |z: u64| {
         let name = format!(
             "{}/{}/0/0-{EDGE}_0-{EDGE}_{z}-{}",

@@ -61,7 +61,7 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    fn from_check(passed: Result<(), String>) -> Self {
+    fn from_check<T>(passed: Result<T, String>) -> Self {
         Self {
             passed_through: passed.is_ok(),
             problem: passed.err(),
@@ -133,10 +133,9 @@ fn level_cost(
         axes: stored.map(|stored| stored.source.view.axes.to_string()),
         stored: own.copied(),
         compression: own.and_then(Tally::compression),
-        neuroglancer: stored.map(|stored| PassThrough::from_check(channel.passes_through(stored))),
-        zarr: stored.map(|stored| {
-            PassThrough::from_check(dataset.passes_to_zarr(channel, stored).map(drop))
-        }),
+        neuroglancer: stored
+            .map(|stored| PassThrough::from_check(channel.passes_to_neuroglancer(stored))),
+        zarr: stored.map(|stored| PassThrough::from_check(dataset.passes_to_zarr(channel, stored))),
         damage: tally.as_ref().err().map(ToString::to_string),
         tile,
     }

@@ -194,7 +194,7 @@ impl Catalog {
             .as_ref()
             .and_then(|names| names.known()?.left_out());
         let formats = [
-            ("neuroglancer", self.precomputed(dataset, channel).err()),
+            ("neuroglancer", dataset.precomputed(channel).err().cloned()),
             ("segment_properties", labels),
             ("zarr", channel.undecodable()),
         ];

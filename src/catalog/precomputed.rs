@@ -12,7 +12,7 @@ mod format;
 
 use std::sync::Arc;
 
-use voltile_base::geometry::{Level, LevelView, Xyz, at_level};
+use voltile_base::geometry::{LevelView, Xyz, at_level};
 use voltile_base::name::Name;
 use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
 use voltile_base::units;
@@ -38,38 +38,27 @@ const FLAT: [Xyz<u64>; 3] = [
     },
 ];
 
-impl Catalog {
-    /// A channel of a dataset in the precomputed format, or the reason why the format cannot
-    /// describe it. Determined once for each generation and its limits.
-    pub fn precomputed<'a>(
-        &self,
-        dataset: &'a Dataset,
-        channel: &Channel,
-    ) -> Result<&'a Precomputed, String> {
-        let all = dataset.derived.precomputed.get_or_init(|| {
-            let channels = dataset.channels.iter();
+impl Dataset {
+    /// A channel in the precomputed format, or the reason why the format cannot describe it.
+    /// Determined once for each generation and its limits.
+    pub fn precomputed(&self, channel: &Channel) -> Result<&Precomputed, &String> {
+        let all = self.derived.precomputed.get_or_init(|| {
+            let channels = self.channels.iter();
             channels
-                .map(|(name, channel)| (name.clone(), self.form_precomputed(dataset, channel)))
+                .map(|(name, channel)| (name.clone(), self.form_precomputed(channel)))
                 .collect()
         });
-        match all.get(&channel.name) {
-            Some(found) => found.as_ref().map_err(String::clone),
-            None => Err("it is not a channel of this dataset".to_owned()),
-        }
+        all[&channel.name].as_ref()
     }
 
-    fn form_precomputed(
-        &self,
-        dataset: &Dataset,
-        channel: &Channel,
-    ) -> Result<Precomputed, String> {
+    fn form_precomputed(&self, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
-        let views = dataset.listed_views(channel);
+        let views = self.listed_views(channel);
         let components = channel.finest().volumes.len();
         let mut listed = Vec::new();
         let mut scales = Vec::new();
         for view in views {
-            if let Some(scale) = scale(dataset, channel, encoding, &view) {
+            if let Some(scale) = self.scale(channel, encoding, &view) {
                 listed.push(view);
                 scales.push(scale);
             }
@@ -87,7 +76,7 @@ impl Catalog {
                     .any(|scale| scale.chunk_sizes.first() == Some(shape));
                 let is_affordable = listed
                     .iter()
-                    .all(|view| dataset.affords(channel, view, *shape));
+                    .all(|view| self.affords(channel, view, *shape));
                 !is_listed && is_affordable
             });
             for scale in &mut scales {
@@ -101,6 +90,57 @@ impl Catalog {
         })
     }
 
+    /// A level in the precomputed format; `None` if its chunks would need more voxels than allowed.
+    fn scale(
+        &self,
+        channel: &Channel,
+        encoding: PrecomputedEncoding,
+        view: &LevelView,
+    ) -> Option<PrecomputedScale> {
+        let stored = channel.stored_level(view);
+        let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
+        let own = stored
+            .and_then(|level| encoding.suitable_chunk(level).ok())
+            .filter(affords);
+        let passed = stored
+            .filter(|_| own.is_some())
+            .and_then(|level| encoding.passed_through(level).ok());
+        let first = own.or_else(|| usual(affords))?;
+        // Each position is rounded by itself, as in tiles: the channel lies over other channels as
+        // it does there.
+        let position = at_level(self.style.offset, view.factor);
+        let grid = at_level(self.grid_offset(channel), view.factor);
+        Some(PrecomputedScale {
+            level: view.level,
+            size: view.size,
+            resolution: self
+                .nanometres(channel)
+                .zip(view.factor, |size, factor| size * factor as f64),
+            offset: position.zip(grid, i64::saturating_add),
+            chunk_sizes: vec![first],
+            stored: passed,
+        })
+    }
+
+    /// The size of a voxel in nanometres; 1 if it is unknown.
+    fn nanometres(&self, channel: &Channel) -> Xyz<f64> {
+        if let Some(configured) = self.style.voxel_size {
+            return configured;
+        }
+        let unit = units::nanometres(channel.facts.voxel_unit.as_deref());
+        channel
+            .facts
+            .voxel_size
+            .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))
+    }
+
+    fn known_precomputed(&self, channel: &Channel) -> Result<&Precomputed, NotFound> {
+        self.precomputed(channel)
+            .map_err(|reason| NotFound::not_precomputed(&channel.name, reason))
+    }
+}
+
+impl Catalog {
     /// A requested volume: its channel, and the channel in the precomputed format.
     pub fn precomputed_volume(
         &self,
@@ -109,17 +149,8 @@ impl Catalog {
         let dataset = self.known(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
-        let precomputed = self.known_precomputed(dataset, channel)?;
+        let precomputed = dataset.known_precomputed(channel)?;
         Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
-    }
-
-    fn known_precomputed<'a>(
-        &self,
-        dataset: &'a Dataset,
-        channel: &Channel,
-    ) -> Result<&'a Precomputed, NotFound> {
-        self.precomputed(dataset, channel)
-            .map_err(|reason| NotFound::not_precomputed(&channel.name, &reason))
     }
 
     /// Plans a request for a chunk, and chooses among the codings that the client accepts.
@@ -133,7 +164,18 @@ impl Catalog {
         let dataset = self.known(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
-        let (encoding, scale) = self.known_scale(dataset, channel, level)?;
+        let Precomputed {
+            encoding, scales, ..
+        } = dataset.known_precomputed(channel)?;
+        let Some(scale) = scales.iter().find(|scale| scale.level == level) else {
+            let numbers = scales.iter().map(|scale| scale.level.number().to_string());
+            return Err(NotFound::Other(format!(
+                "level {} of the channel {} is not served in Neuroglancer's format; the levels in its info file are {}",
+                level.number(),
+                channel.name,
+                numbers.collect::<Vec<_>>().join(", ")
+            )));
+        };
         let region = scale.region(request.bounds).ok_or_else(|| {
             NotFound::OffGrid(format!(
                 "this is not a chunk of level {} of the channel {}: {}",
@@ -152,28 +194,6 @@ impl Catalog {
         let cutout = dataset.cut(channel, time, level, region)?;
         Ok(dataset.plan_cutout(cutout, encoding.of_box(region.size, coding)))
     }
-
-    /// The scale of a level.
-    fn known_scale<'a>(
-        &self,
-        dataset: &'a Dataset,
-        channel: &Channel,
-        level: Level,
-    ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
-        let precomputed = self.known_precomputed(dataset, channel)?;
-        let scales = &precomputed.scales;
-        if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
-            return Ok((precomputed.encoding, scale));
-        }
-        let numbers = scales.iter().map(|scale| scale.level.number().to_string());
-        let all: Vec<String> = numbers.collect();
-        Err(NotFound::Other(format!(
-            "level {} of the channel {} is not served in Neuroglancer's format; the levels in its info file are {}",
-            level.number(),
-            channel.name,
-            all.join(", ")
-        )))
-    }
 }
 
 impl NotFound {
@@ -183,50 +203,4 @@ impl NotFound {
             "the channel {channel} is not served in Neuroglancer's format: {reason}"
         ))
     }
-}
-
-impl Dataset {
-    /// The size of a voxel in nanometres; 1 if it is unknown.
-    fn nanometres(&self, channel: &Channel) -> Xyz<f64> {
-        if let Some(configured) = self.style.voxel_size {
-            return configured;
-        }
-        let unit = units::nanometres(channel.facts.voxel_unit.as_deref());
-        channel
-            .facts
-            .voxel_size
-            .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))
-    }
-}
-
-/// A level in the precomputed format; `None` if its chunks would need more voxels than allowed.
-fn scale(
-    dataset: &Dataset,
-    channel: &Channel,
-    encoding: PrecomputedEncoding,
-    view: &LevelView,
-) -> Option<PrecomputedScale> {
-    let stored = channel.stored_level(view);
-    let affords = |chunk: &Xyz<u64>| dataset.affords(channel, view, *chunk);
-    let own = stored
-        .and_then(|level| encoding.suitable_chunk(level).ok())
-        .filter(affords);
-    let passed = stored
-        .filter(|_| own.is_some())
-        .and_then(|level| encoding.passed_through(level).ok());
-    let first = own.or_else(|| usual(affords))?;
-    // Each position is rounded by itself, as in tiles: the channel lies over other channels as it
-    // does there.
-    let position = at_level(dataset.style.offset, view.factor);
-    let grid = at_level(dataset.grid_offset(channel), view.factor);
-    Some(PrecomputedScale {
-        level: view.level,
-        size: view.size,
-        resolution: dataset
-            .nanometres(channel)
-            .zip(view.factor, |size, factor| size * factor as f64),
-        offset: position.zip(grid, i64::saturating_add),
-        chunk_sizes: vec![first],
-        stored: passed,
-    })
 }

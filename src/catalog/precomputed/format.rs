@@ -141,12 +141,13 @@ impl PrecomputedEncoding {
 }
 
 impl Channel {
-    /// Why stored chunks of a level are not passed through in the precomputed format; `Ok` if they
-    /// are.
-    pub(in crate::catalog) fn passes_through(&self, level: &StoredLevel) -> Result<(), String> {
-        PrecomputedEncoding::choose(self)?
-            .passed_through(level)
-            .map(drop)
+    /// The coding of the chunks of a stored level if they are passed through in the precomputed
+    /// format; otherwise the reason why they are not.
+    pub(in crate::catalog) fn passes_to_neuroglancer(
+        &self,
+        level: &StoredLevel,
+    ) -> Result<Coding, String> {
+        PrecomputedEncoding::choose(self)?.passed_through(level)
     }
 }
 
