@@ -18,9 +18,7 @@ use voltile_base::notice::{Notice, Severity};
 use voltile_base::paint::Kind;
 use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Missing;
-use voltile_hdf5::volume::hdf5::{
-    ChunkStore, Digests, FileIdentity, Files, HeldFiles, OpenFile, Opener,
-};
+use voltile_hdf5::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, OpenFile, Opener};
 
 use super::channel::Channel;
 use super::levels::ChannelLevels;
@@ -302,15 +300,72 @@ impl Catalog {
             is_one_ready = false;
             let ready = wanted.extract_if(.., |(_, wanted)| trials.have_ended(wanted));
             let ready: Vec<_> = ready.collect();
-            let mut opening = CatalogOpening {
-                catalog: self,
-                limits: CatalogLimits::from(&settings.render),
-                sidecars: Sidecars::default(),
-                _kept: self.stores.files.keep_open(),
-            };
-            note(opening.datasets(&ready, &trials.refused));
+            let _kept = self.stores.files.keep_open();
+            self.forget_files(&ready);
+            self.stores.files.refuse(trials.refused.iter().cloned());
+            let limits = CatalogLimits::from(&settings.render);
+            let mut sidecars = Sidecars::default();
+            let opened = ready
+                .iter()
+                .map(|(token, wanted)| self.open_dataset(token, wanted, limits, &mut sidecars));
+            note(opened.collect());
         }
         self.stores.files.save_metadata();
+    }
+
+    /// Makes all files of these datasets be opened again, changed or not.
+    fn forget_files(&self, wanted: &[(Name, &DatasetSettings)]) {
+        let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
+        let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
+        let known = wanted.iter().filter_map(|(token, _)| self.dataset(token));
+        let channels = known.flat_map(|known| known.channels.values());
+        let before = channels.flat_map(|channel| channel.watch.files());
+        let before = before.map(FileIdentity::location);
+        self.stores.files.forget(named.iter().chain(before));
+    }
+
+    /// Opens a dataset whose files have been tried, as the next generation of the open one with the
+    /// same settings, if there is one.
+    fn open_dataset(
+        &self,
+        token: &Name,
+        wanted: &DatasetSettings,
+        limits: CatalogLimits,
+        sidecars: &mut Sidecars,
+    ) -> OpenedDataset {
+        let stores = &self.stores;
+        let mut opening = DatasetOpening {
+            token,
+            settings: wanted,
+            stores,
+            sidecars,
+            faults: Vec::new(),
+            notices: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let before = self.dataset(token);
+        let known = before.filter(|known| *known.settings == *wanted);
+        let dataset = opening.open(known, limits);
+        let faults = opening.faults;
+        // A file that its trial has refused need not be asked for.
+        let is_refused = wanted.files().any(|file| stores.files.is_refused(file));
+        let outcome = if faults.is_empty() {
+            OpeningOutcome::Open
+        } else if known.is_some() {
+            OpeningOutcome::Kept
+        } else if !is_refused && wanted.is_unreachable(stores.files.store()) {
+            OpeningOutcome::Unreachable
+        } else if wanted.found_in.is_some() {
+            OpeningOutcome::LeftOut
+        } else {
+            OpeningOutcome::Faulty
+        };
+        OpenedDataset {
+            dataset: Arc::new(dataset),
+            before: before.cloned(),
+            outcome,
+            faults,
+        }
     }
 
     /// A warning for each name in the access rules that no dataset has, and for each public dataset
@@ -397,75 +452,6 @@ fn without_number(name: &str) -> Option<Name> {
     let (base, number) = name.rsplit_once('_')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     Name::new(base).ok().filter(|_| is_number)
-}
-
-/// Opens datasets for a catalogue, which may have their previous generations.
-struct CatalogOpening<'a> {
-    catalog: &'a Catalog,
-    limits: CatalogLimits,
-    sidecars: Sidecars,
-    _kept: Arc<HeldFiles>,
-}
-
-impl CatalogOpening<'_> {
-    /// Opens datasets whose files have been tried. Their files are opened again, changed or not, and
-    /// must not be opened at all if they are `refused`.
-    fn datasets(
-        &mut self,
-        wanted: &[(Name, &DatasetSettings)],
-        refused: &[(Location, String)],
-    ) -> Vec<OpenedDataset> {
-        let files = &self.catalog.stores.files;
-        let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
-        let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
-        let known = wanted
-            .iter()
-            .filter_map(|(token, _)| self.catalog.dataset(token));
-        let channels = known.flat_map(|known| known.channels.values());
-        let before = channels.flat_map(|channel| channel.watch.files());
-        files.forget(named.iter().chain(before.map(FileIdentity::location)));
-        files.refuse(refused.iter().cloned());
-        wanted
-            .iter()
-            .map(|(token, wanted)| self.dataset(token, wanted))
-            .collect()
-    }
-
-    fn dataset(&mut self, token: &Name, wanted: &DatasetSettings) -> OpenedDataset {
-        let stores = &self.catalog.stores;
-        let mut opening = DatasetOpening {
-            token,
-            settings: wanted,
-            stores,
-            sidecars: &mut self.sidecars,
-            faults: Vec::new(),
-            notices: Vec::new(),
-            left_out: Vec::new(),
-        };
-        let before = self.catalog.dataset(token);
-        let known = before.filter(|known| *known.settings == *wanted);
-        let dataset = opening.open(known, self.limits);
-        let faults = opening.faults;
-        // A file that its trial has refused need not be asked for.
-        let is_refused = wanted.files().any(|file| stores.files.is_refused(file));
-        let outcome = if faults.is_empty() {
-            OpeningOutcome::Open
-        } else if known.is_some() {
-            OpeningOutcome::Kept
-        } else if !is_refused && wanted.is_unreachable(stores.files.store()) {
-            OpeningOutcome::Unreachable
-        } else if wanted.found_in.is_some() {
-            OpeningOutcome::LeftOut
-        } else {
-            OpeningOutcome::Faulty
-        };
-        OpenedDataset {
-            dataset: Arc::new(dataset),
-            before: before.cloned(),
-            outcome,
-            faults,
-        }
-    }
 }
 
 /// State while a dataset is being opened.
@@ -918,7 +904,7 @@ const LEFT_OPEN: &str = "its file is marked as being written in SWMR mode, but h
 
 /// Whether to discover the file's channels: none are configured, or some of them only adjust
 /// discovered ones.
-fn is_discovered(settings: &DatasetSettings) -> bool {
+pub(super) fn is_discovered(settings: &DatasetSettings) -> bool {
     settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
 }
 

@@ -18,7 +18,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Volume;
 use voltile_hdf5::volume::hdf5::Files;
 
-use super::open::accept_all;
+use super::open::{accept_all, is_discovered};
 use super::{Catalog, names};
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 
@@ -52,9 +52,7 @@ impl Trial {
             if let Some(file) = &dataset.file {
                 let key = (file.clone(), dataset.allow_external);
                 let trial = trials.entry(key).or_insert_with_key(Self::nothing);
-                let mut channels = dataset.channels.values();
-                trial.discover |= dataset.channels.is_empty()
-                    || channels.any(|given| paths(given).next().is_none());
+                trial.discover |= is_discovered(dataset);
             }
             for given in dataset.channels.values() {
                 let Some(file) = given.file.as_ref().or(dataset.file.as_ref()) else {
