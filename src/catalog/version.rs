@@ -7,8 +7,9 @@
 //! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and
 //! channels are taken apart without `..`, and a new field does not compile until it is named.
 
+use std::hash::Hash;
+
 use voltile_base::description::ChannelFacts;
-use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
 use voltile_base::tile::Fingerprint;
 
@@ -69,7 +70,6 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     let Channel {
         name,
         facts,
-        transforms,
         times,
         is_series,
         window_source,
@@ -82,8 +82,9 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         shows_stored_values: _,
         has_gaps: _,
         levels: _,
-        // In the position.
+        // In the space.
         offset: _,
+        transforms: _,
         // Documents do not depend on these.
         file: _,
         place: _,
@@ -97,25 +98,16 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     let ChannelFacts {
         label,
         colour,
-        voxel_size,
-        voxel_unit,
         timing,
+        // In the space.
+        voxel_size: _,
+        voxel_unit: _,
         // Documents do not depend on these.
         voxel_size_from: _,
         labels_because: _,
     } = facts;
     let pyramid = pyramid_levels.iter().map(|level| level.fingerprint);
     let pyramid: Vec<_> = pyramid.collect();
-    let transforms: Vec<_> = transforms
-        .iter()
-        .map(|(time, known)| (*time, known.rows().map(|row| row.map(f64::to_bits))))
-        .collect();
-    let space = (
-        voxel_size.map(bits),
-        voxel_unit,
-        dataset.placed(channel),
-        transforms,
-    );
     let timing = timing
         .as_ref()
         .map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
@@ -127,11 +119,24 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         fingerprint,
         pyramid,
         window_source,
-        space,
+        space(dataset, channel),
         times,
     ))
 }
 
-fn bits(numbers: Xyz<f64>) -> Xyz<u64> {
-    numbers.map(f64::to_bits)
+/// Where the voxels of a channel lie: their size, the first in the tiles of the dataset, and all in
+/// the space of the file.
+fn space(dataset: &Dataset, channel: &Channel) -> impl Hash {
+    let transforms: Vec<_> = channel
+        .transforms
+        .iter()
+        .map(|(time, known)| (*time, known.rows().map(|row| row.map(f64::to_bits))))
+        .collect();
+    let voxel_size = channel.facts.voxel_size;
+    (
+        voxel_size.map(|size| size.map(f64::to_bits)),
+        &channel.facts.voxel_unit,
+        dataset.placed(channel),
+        transforms,
+    )
 }
