@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use serde::Serialize;
 use serde_json::{Value, json};
-use voltile_base::description::ChannelDescription;
+use voltile_base::description::{ChannelDescription, LevelDescription};
 use voltile_base::geometry::Plane;
 use voltile_hdf5::store::Location;
 
@@ -66,24 +66,28 @@ pub fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
         .collect()
 }
 
+/// A level and its costs.
+type CostedLevel<'a> = (&'a LevelDescription, &'a LevelCost);
+
 fn channel_warnings(
     channel: &ChannelDescription,
     costs: &[LevelCost],
     file: &Location,
 ) -> Vec<Warning> {
+    let levels: Vec<CostedLevel<'_>> = channel.levels.iter().zip(costs).collect();
     let mut problems = Vec::new();
-    for (level, cost) in channel.levels.iter().zip(costs) {
+    for (level, cost) in &levels {
         if let Some(damage) = &cost.damage
             && level.path.is_some()
         {
             problems.push((damage.clone(), None));
         }
     }
-    let expensive = expensive_planes(channel, costs);
-    if let Some(problem) = ill_suited(channel, costs, &expensive) {
+    let expensive = expensive_planes(&levels);
+    if let Some(problem) = ill_suited(&levels, &expensive) {
         problems.push((problem, Some(rechunk(file))));
     }
-    if let Some(problem) = not_stored(channel, costs, &expensive) {
+    if let Some(problem) = not_stored(&levels, &expensive) {
         problems.push((problem, Some(store_levels(file))));
     }
     let warnings = problems.into_iter().map(|(problem, mend)| Warning {
@@ -99,9 +103,8 @@ fn is_expensive(tile: &TileCost) -> bool {
 }
 
 /// The planes in which a tile of any stored level is expensive.
-fn expensive_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
-    let levels = channel.levels.iter().zip(costs);
-    let stored = levels.filter(|(level, _)| level.path.is_some());
+fn expensive_planes(levels: &[CostedLevel<'_>]) -> Vec<Plane> {
+    let stored = levels.iter().filter(|(level, _)| level.path.is_some());
     let mut planes = Plane::ALL.to_vec();
     planes.retain(|plane| {
         let mut tiles = stored
@@ -113,22 +116,14 @@ fn expensive_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Pl
 }
 
 /// Why tiles of stored levels are expensive, if they are.
-fn ill_suited(
-    channel: &ChannelDescription,
-    costs: &[LevelCost],
-    expensive: &[Plane],
-) -> Option<String> {
-    let of_stored = channel
-        .levels
-        .iter()
-        .zip(costs)
-        .filter_map(|(level, cost)| {
-            let worst = expensive
-                .iter()
-                .filter_map(|plane| cost.tile.get(plane.name()))
-                .max_by_key(|tile| weight(tile))?;
-            Some((level.storage.as_ref()?, *worst))
-        });
+fn ill_suited(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
+    let of_stored = levels.iter().filter_map(|(level, cost)| {
+        let worst = expensive
+            .iter()
+            .filter_map(|plane| cost.tile.get(plane.name()))
+            .max_by_key(|tile| weight(tile))?;
+        Some((level.storage.as_ref()?, *worst))
+    });
     let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
     let because = match &storage.chunk {
         None => "its data is contiguous, row after row".to_owned(),
@@ -145,15 +140,11 @@ fn ill_suited(
 }
 
 /// Why computed levels are expensive, if they are, in planes in which stored levels are not.
-fn not_stored(
-    channel: &ChannelDescription,
-    costs: &[LevelCost],
-    expensive: &[Plane],
-) -> Option<String> {
+fn not_stored(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
     let mut numbers = Vec::new();
     let mut tiles = Vec::new();
     let mut are_all_offered = true;
-    for (level, cost) in channel.levels.iter().zip(costs) {
+    for (level, cost) in levels {
         let planes = Plane::ALL.iter().filter(|plane| !expensive.contains(plane));
         let of_planes = planes.filter_map(|plane| cost.tile.get(plane.name()));
         let has_all_planes = level.planes.len() == Plane::ALL.len();
