@@ -166,7 +166,7 @@ pub struct Dataset {
     pub notices: Vec<Notice>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
-    /// The channel whose tile grid counts for all; see [`first_channel`].
+    /// The channel whose tile grid counts for all; see [`Dataset::first_channel`].
     first: Option<Name>,
     /// Its counters; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
@@ -187,32 +187,8 @@ struct DerivedFacts {
     registered: OnceLock<bool>,
 }
 
-fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<Channel>> {
-    let mut listed: Vec<_> = channels.values().collect();
-    listed.sort_by_key(|channel| channel.place);
-    listed.into_iter()
-}
-
 /// How long after its last change a file that is marked as being written counts as live.
 const LIVE: Duration = Duration::from_secs(60);
-
-fn growing(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &FileIdentity> {
-    channels
-        .values()
-        .flat_map(|channel| channel.watch.files())
-        .filter(|file| file.is_growing())
-}
-
-fn is_written(channels: &BTreeMap<Name, Arc<Channel>>) -> bool {
-    growing(channels).any(|file| file.was_modified_within(LIVE))
-}
-
-/// The channel whose tile grid counts for all: the first image in the order in which channels are
-/// listed, else the first channel.
-fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel>> {
-    let image = listed(channels).find(|channel| channel.kind != Kind::Labels);
-    image.or_else(|| listed(channels).next())
-}
 
 impl Dataset {
     /// This dataset with other limits.
@@ -238,9 +214,21 @@ impl Dataset {
         self.channels.values().flat_map(|channel| channel.files())
     }
 
+    /// The files that its channels are read from, as they were when they were opened.
+    fn identities(&self) -> impl Iterator<Item = &FileIdentity> {
+        let channels = self.channels.values();
+        channels.flat_map(|channel| channel.watch.files())
+    }
+
+    /// Whether a file is marked as being written.
+    fn has_growing_files(&self) -> bool {
+        self.identities().any(FileIdentity::is_growing)
+    }
+
     /// Whether a file that is marked as being written has changed within the last minute.
     pub fn is_written(&self) -> bool {
-        is_written(&self.channels)
+        self.identities()
+            .any(|file| file.is_growing() && file.was_modified_within(LIVE))
     }
 
     /// How many windows and statistics of its channels are known, and how often tables of names
@@ -275,10 +263,13 @@ impl Dataset {
     /// to be shown first, then the channels that its format declares as data, then the largest.
     /// Channels that are configured by path, and equals, are in the order of their names.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        listed(&self.channels)
+        let mut listed: Vec<_> = self.channels.values().collect();
+        listed.sort_by_key(|channel| channel.place);
+        listed.into_iter()
     }
 
-    /// The channel whose tile grid counts for all: the first image, else the first channel.
+    /// The channel whose tile grid counts for all: the first image in the order in which channels
+    /// are listed, else the first channel.
     pub fn first_channel(&self) -> Option<&Arc<Channel>> {
         self.channels.get(self.first.as_ref()?)
     }

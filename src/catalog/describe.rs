@@ -43,9 +43,8 @@ impl Catalog {
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
         // A file may have several identities, by symbolic links.
-        let identities = dataset.listed().flat_map(|channel| channel.watch.files());
         let mut files: BTreeMap<_, (u64, i64)> = BTreeMap::new();
-        for identity in identities {
+        for identity in dataset.identities() {
             if let Some(file) = identity.device_and_inode() {
                 files.insert(file, (identity.length(), identity.modified_milliseconds()));
             }

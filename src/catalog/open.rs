@@ -24,10 +24,7 @@ use super::channel::Channel;
 use super::levels::ChannelLevels;
 use super::names::{Names, Tables};
 use super::sidecar::{LevelSearch, Sidecars};
-use super::{
-    Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, Trial, first_channel,
-    growing, is_written,
-};
+use super::{Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, Trial};
 use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::layout::{self, FoundChannel, Rank};
@@ -318,8 +315,7 @@ impl Catalog {
         let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
         let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
         let known = wanted.iter().filter_map(|(token, _)| self.dataset(token));
-        let channels = known.flat_map(|known| known.channels.values());
-        let before = channels.flat_map(|channel| channel.watch.files());
+        let before = known.flat_map(|known| known.identities());
         let before = before.map(FileIdentity::location);
         self.stores.files.forget(named.iter().chain(before));
     }
@@ -500,10 +496,7 @@ impl DatasetOpening<'_> {
     /// Makes it a fault if the end of a file is missing and was written lately: the file is being
     /// copied, or written by a program that does not let other programs read meanwhile.
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
-        let files = dataset
-            .channels
-            .values()
-            .flat_map(|channel| channel.watch.files());
+        let files = dataset.identities();
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
             if let Some(what) = self.stores.files.truncation(file.location()) {
                 let problem = format!(
@@ -537,22 +530,31 @@ impl DatasetOpening<'_> {
             );
         }
         self.note_truncation(file.as_ref(), &channels);
-        Dataset {
+        let grows = settings.growing == Some(true);
+        let mut dataset = Dataset {
             token: self.token.clone(),
-            growing: settings.growing == Some(true) || growing(&channels).next().is_some(),
-            live: settings.growing == Some(true) || is_written(&channels),
+            growing: grows,
+            live: grows,
             settings: Arc::new(settings.clone()),
             style: settings.style,
             folder: folder(file.as_ref(), &channels).unwrap_or_default(),
             file,
             layouts,
             notices: self.public_notices(&channels),
-            first: first_channel(&channels).map(|channel| channel.name.clone()),
+            first: None,
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(self.token),
             limits,
             derived: DerivedFacts::default(),
-        }
+        };
+        dataset.growing |= dataset.has_growing_files();
+        dataset.live |= dataset.is_written();
+        let image = dataset
+            .listed()
+            .find(|channel| channel.kind != Kind::Labels);
+        let first = image.or_else(|| dataset.listed().next());
+        dataset.first = first.map(|channel| channel.name.clone());
+        dataset
     }
 
     /// The channels of a dataset, and the layouts recognised in its file.
