@@ -304,12 +304,7 @@ impl Dataset {
         }
         let key = self.key_of(&cutout, encoding);
         let origin = Origin::new(self, channels);
-        RequestPlan {
-            key,
-            origin,
-            subject: Subject::Box(cutout, encoding),
-            unmeasured,
-        }
+        RequestPlan::new(key, origin, Subject::Box(cutout, encoding), unmeasured)
     }
 
     /// The channel that a box was cut from.

@@ -17,7 +17,7 @@ impl Catalog {
     /// Plans a request for an overview, given as a request for the first tile of the slice.
     pub fn plan_overview(&self, request: &TileRequest) -> Result<RequestPlan, NotFound> {
         let first = self.resolve_names(request)?;
-        let dataset = first.dataset();
+        let dataset = &first.dataset;
         let Some(channel) = first.channels().next() else {
             let token = request.token.token.clone();
             return Err(NotFound::Outside { token });
@@ -59,7 +59,6 @@ impl Catalog {
         }
         // All tiles show the same channels.
         let first = tiles.first().unwrap_or(&first);
-        let unmeasured = first.unmeasured().cloned().collect();
         let keys: Vec<TileKey> = tiles.iter().map(ResolvedTile::key).collect();
         let key = TileKey::digest(&(
             "overview",
@@ -74,12 +73,12 @@ impl Catalog {
             extent,
         };
         let subject = Subject::Overview(plan);
-        Ok(RequestPlan {
+        Ok(RequestPlan::new(
             key,
-            origin: first.origin(),
+            first.origin(),
             subject,
-            unmeasured,
-        })
+            first.unmeasured(),
+        ))
     }
 }
 

@@ -61,6 +61,20 @@ pub fn black_key(kind: PixelKind, style: Style, format: TileFormat) -> TileKey {
 }
 
 impl RequestPlan {
+    pub(super) fn new(
+        key: TileKey,
+        origin: Origin,
+        subject: Subject,
+        unmeasured: Vec<Arc<Channel>>,
+    ) -> Self {
+        Self {
+            key,
+            origin,
+            subject,
+            unmeasured,
+        }
+    }
+
     /// Whether it is a black tile, which shows no voxels.
     pub fn is_black(&self) -> bool {
         matches!(self.subject, Subject::Black(..))

@@ -71,7 +71,7 @@ pub enum NotFound {
 /// A request for a tile with its names resolved.
 #[derive(Debug)]
 pub(super) struct ResolvedTile {
-    dataset: Arc<Dataset>,
+    pub(super) dataset: Arc<Dataset>,
     style: Style,
     layers: Vec<ResolvedLayer>,
     time: u64,
@@ -437,25 +437,10 @@ impl ResolvedTile {
             let kind = self.pixels();
             let key = black_key(kind, self.style, self.format);
             let subject = Subject::Black(kind, self.style, self.format);
-            return RequestPlan {
-                key,
-                origin,
-                subject,
-                unmeasured: Vec::new(),
-            };
+            return RequestPlan::new(key, origin, subject, Vec::new());
         }
-        let unmeasured = self.unmeasured().cloned().collect();
-        RequestPlan {
-            key: self.key(),
-            origin,
-            subject: Subject::Tile(self.plan()),
-            unmeasured,
-        }
-    }
-
-    /// The dataset.
-    pub(super) fn dataset(&self) -> &Arc<Dataset> {
-        &self.dataset
+        let subject = Subject::Tile(self.plan());
+        RequestPlan::new(self.key(), origin, subject, self.unmeasured())
     }
 
     /// The origin of its tile. One that lies outside of the volume may lie within in the next
@@ -473,11 +458,12 @@ impl ResolvedTile {
     }
 
     /// The channels whose windows must be measured before the rendering has a key.
-    pub(super) fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
+    pub(super) fn unmeasured(&self) -> Vec<Arc<Channel>> {
         let layers = self.layers.iter();
         layers
             .filter(|layer| layer.channel.kind != Kind::Labels && layer.window().is_none())
-            .map(|layer| &layer.channel)
+            .map(|layer| Arc::clone(&layer.channel))
+            .collect()
     }
 
     /// Whether the tile lies entirely outside all volumes.

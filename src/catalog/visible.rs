@@ -80,12 +80,7 @@ impl Catalog {
         };
         let origin = Origin::new(dataset, vec![Arc::clone(channel)]);
         let subject = Subject::Range(plan);
-        Ok(RequestPlan {
-            key,
-            origin,
-            subject,
-            unmeasured: Vec::new(),
-        })
+        Ok(RequestPlan::new(key, origin, subject, Vec::new()))
     }
 
     /// The rectangle that is asked for, at its level, or at a coarser one if it has too many pixels.
