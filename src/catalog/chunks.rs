@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use voltile_base::geometry::{LevelView, Xyz};
 use voltile_base::units;
+use voltile_hdf5::volume::VoxelType;
 
 use super::{Channel, Dataset, StoredLevel};
 
@@ -64,9 +65,10 @@ impl StoredLevel {
         Some(self.shape.chunk)
     }
 
-    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel,
-    /// or the reason why it does not.
-    pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
+    /// The chunk shape, clipped to the level, if it suits clients that get voxels of a type, or the
+    /// reason why it does not.
+    pub(super) fn suitable_chunk(&self, voxel: VoxelType) -> Result<Xyz<u64>, String> {
+        let bytes = (voxel.stored_bytes() * self.volumes.len()) as u64;
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
         suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
             format!(

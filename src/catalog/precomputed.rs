@@ -100,7 +100,7 @@ impl Dataset {
         let stored = channel.stored_level(view);
         let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
         let own = stored
-            .and_then(|level| encoding.suitable_chunk(level).ok())
+            .and_then(|level| level.suitable_chunk(encoding.voxel).ok())
             .filter(affords);
         let passed = stored
             .filter(|_| own.is_some())
@@ -124,14 +124,9 @@ impl Dataset {
 
     /// The size of a voxel in nanometres; 1 if it is unknown.
     fn nanometres(&self, channel: &Channel) -> Xyz<f64> {
-        if let Some(configured) = self.style.voxel_size {
-            return configured;
-        }
-        let unit = units::nanometres(channel.facts.voxel_unit.as_deref());
-        channel
-            .facts
-            .voxel_size
-            .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))
+        let (size, unit) = self.voxel_size(channel).unwrap_or((Xyz::all(1.0), None));
+        let unit = units::nanometres(unit.as_deref());
+        size.map(|edge| edge * unit)
     }
 
     fn known_precomputed(&self, channel: &Channel) -> Result<&Precomputed, NotFound> {

@@ -35,15 +35,13 @@ impl Dataset {
         may_shrink: bool,
     ) -> Option<ArrayLevel> {
         let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
-        let source = channel.source(view);
         let own = channel
             .stored_level(view)
             .filter(|level| level.chunk().as_ref().is_some_and(affords));
         let stored = own.and_then(|level| self.passes_to_zarr(channel, level).ok());
-        let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
         let chunk = match own {
             Some(level) if stored.is_some() => level.chunk(),
-            Some(level) => level.suitable_chunk(bytes).ok(),
+            Some(level) => level.suitable_chunk(channel.voxel).ok(),
             None => None,
         };
         let chunk = chunk.or_else(|| choose_chunk(view.size, affords, may_shrink))?;
@@ -53,7 +51,7 @@ impl Dataset {
             factor: view.factor,
             chunk,
             stored,
-            fill: source.shape.fill.clone(),
+            fill: channel.source(view).shape.fill.clone(),
         })
     }
 

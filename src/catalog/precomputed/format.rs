@@ -26,7 +26,8 @@ pub struct PrecomputedEncoding {
     pub is_segmentation: bool,
     /// Whether the voxels are encoded as `compressed_segmentation` rather than `raw`.
     pub is_compressed: bool,
-    voxel: VoxelType,
+    /// The type that voxels are converted to.
+    pub(super) voxel: VoxelType,
 }
 
 /// A level in the precomputed format.
@@ -124,7 +125,7 @@ impl PrecomputedEncoding {
         if stored.is_big_endian {
             return Err("its numbers are big-endian".to_owned());
         }
-        if Some(self.suitable_chunk(level)?) != level.chunk() {
+        if Some(level.suitable_chunk(self.voxel)?) != level.chunk() {
             return Err("its chunks reach beyond its end".to_owned());
         }
         Ok(if stored.is_zlib {
@@ -132,11 +133,6 @@ impl PrecomputedEncoding {
         } else {
             Coding::Identity
         })
-    }
-
-    /// The stored chunk shape, clipped to the level, if it suits every client.
-    pub(super) fn suitable_chunk(self, level: &StoredLevel) -> Result<Xyz<u64>, String> {
-        level.suitable_chunk((self.voxel.stored_bytes() * level.volumes.len()) as u64)
     }
 }
 
