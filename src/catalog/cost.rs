@@ -118,12 +118,11 @@ fn level_cost(
     view: &LevelView,
     tally: &Result<Tally, ReadError>,
 ) -> LevelCost {
-    let source = channel.source(view);
     let known = tally.as_ref().ok();
     let mut tile = BTreeMap::new();
     if let Some(known) = known {
         for plane in Plane::ALL {
-            let cost = tile_cost(dataset, channel, source, known, view, plane);
+            let cost = tile_cost(dataset, channel, known, view, plane);
             tile.extend(cost.map(|cost| (plane.name(), cost)));
         }
     }
@@ -144,7 +143,6 @@ fn level_cost(
 fn tile_cost(
     dataset: &Dataset,
     channel: &Channel,
-    stored: &StoredLevel,
     tally: &Tally,
     view: &LevelView,
     plane: Plane,
@@ -163,10 +161,13 @@ fn tile_cost(
         Placement::default(),
         dataset.orthogonal(channel),
     )?;
+    let stored = channel.source(view);
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let once = stored.volumes[0].cost(&wanted, tally)?;
-    let cost = if stored.shares_chunks() {
+    // Then all components of an RGB level are decoded from the same chunks.
+    let shares_chunks = !stored.storage.filters.is_empty() && stored.chunk_along(AxisName::C) > 1;
+    let cost = if shares_chunks {
         once
     } else {
         once.times(components)
@@ -212,13 +213,4 @@ fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
         }
     }
     wanted
-}
-
-impl StoredLevel {
-    /// Whether all components of an RGB level are decoded from the same chunks.
-    pub(super) fn shares_chunks(&self) -> bool {
-        let place = self.source.view.axes.position(AxisName::C);
-        let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));
-        !self.storage.filters.is_empty() && extent.is_some_and(|extent| *extent > 1)
-    }
 }

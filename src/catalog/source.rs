@@ -46,7 +46,7 @@ impl StoredLevel {
 
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such
     /// axis.
-    fn chunk_along(&self, axis: AxisName) -> u64 {
+    pub(super) fn chunk_along(&self, axis: AxisName) -> u64 {
         let place = self.source.view.axes.position(axis);
         let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));
         extent.copied().unwrap_or(1).max(1)
