@@ -107,18 +107,18 @@ struct Stores {
 }
 
 impl Stores {
-    /// Opens files whose links may leave their folder if they are `external`, and which may grow.
-    fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
+    /// Opens files as these settings say.
+    fn opener(&self, settings: &DatasetSettings) -> Opener {
         Opener {
             files: Arc::clone(&self.files),
             chunks: self.chunks.clone(),
-            policy: if external {
+            policy: if settings.allow_external {
                 LinkPolicy::Anywhere
             } else {
                 LinkPolicy::BelowTheFile
             },
-            growing,
-            access: None,
+            growing: settings.growing,
+            access: settings.access,
         }
     }
 }

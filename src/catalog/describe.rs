@@ -12,7 +12,7 @@ use voltile_base::paint::{Kind, Window};
 use voltile_base::units;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
-use crate::config::{Fault, NamesSettings};
+use crate::config::{DatasetSettings, Fault, NamesSettings};
 
 impl StoredLevel {
     /// The number of stored voxels that a whole tile at the origin of a level reads, in whole
@@ -165,7 +165,7 @@ impl Catalog {
         let has_other_labels = dataset
             .listed()
             .any(|other| other.kind == Kind::Labels && other.name != channel.name);
-        let opener = self.stores.opener(false, None);
+        let opener = self.stores.opener(&DatasetSettings::default());
         let file = opener.open(&channel.file).ok()?;
         names::propose(&file, channel.name.as_str(), has_other_labels)
     }

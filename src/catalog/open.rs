@@ -511,13 +511,7 @@ impl DatasetOpening<'_> {
     /// The dataset as its files are now.
     fn whole(&mut self, limits: CatalogLimits) -> Dataset {
         let settings = self.settings;
-        let opener = self
-            .stores
-            .opener(settings.allow_external, settings.growing);
-        let opener = Opener {
-            access: settings.access,
-            ..opener
-        };
+        let opener = self.stores.opener(settings);
         let named = settings.file.as_ref();
         let file = named.and_then(|file| self.file(&opener, file, ".file"));
         let kept = file.as_ref().map(OpenFile::keep_datasets);

@@ -102,7 +102,7 @@ impl Trial {
                 .flat_map(|channel| channel.levels());
             volumes.extend(levels.flat_map(|level| &level.volumes));
         }
-        let opener = catalog.stores.opener(self.allow_external, Some(true));
+        let opener = catalog.stores.opener(&self.of_file());
         if let Ok(file) = opener.open(&self.file) {
             for path in &self.tables {
                 names::try_out(&file, path, until);
@@ -119,15 +119,19 @@ impl Trial {
         });
     }
 
-    /// Settings for a catalogue of this file: discovered channels under one token, configured ones
-    /// under another.
-    fn settings(&self) -> Settings {
-        let of_file = DatasetSettings {
+    /// Settings for a dataset of all channels that are discovered in the file.
+    fn of_file(&self) -> DatasetSettings {
+        DatasetSettings {
             allow_external: self.allow_external,
             // Otherwise a file that is being written would be refused.
             growing: Some(true),
             ..DatasetSettings::of_file(self.file.clone())
-        };
+        }
+    }
+
+    /// Settings for a catalogue of this file: discovered channels under one token, configured ones
+    /// under another.
+    fn settings(&self) -> Settings {
         let mut channels = BTreeMap::new();
         for (number, path) in self.paths.iter().enumerate() {
             let channel = ChannelSettings {
@@ -140,14 +144,14 @@ impl Trial {
         if !channels.is_empty() {
             let named = DatasetSettings {
                 channels,
-                ..of_file.clone()
+                ..self.of_file()
             };
             settings.datasets.insert(Name::nearest("named"), named);
         }
         if self.discover {
             settings
                 .datasets
-                .insert(Name::nearest("discovered"), of_file);
+                .insert(Name::nearest("discovered"), self.of_file());
         }
         settings
     }
