@@ -48,12 +48,11 @@ impl Catalog {
             channel: channel.cloned(),
         };
         if image.levels().is_empty() {
-            let channels = &dataset.channels;
-            let undecodable = match channel {
-                Some(name) => channels.get(name).and_then(|channel| channel.undecodable()),
-                None => channels.values().find_map(|channel| channel.undecodable()),
-            };
-            return Err(match undecodable {
+            let mut asked = dataset
+                .channels
+                .values()
+                .filter(|one| channel.is_none_or(|name| one.name == *name));
+            return Err(match asked.find_map(|one| one.undecodable()) {
                 Some(reason) => NotFound::Other(format!(
                     "{} is not served as OME-Zarr: {reason}",
                     image.name()

@@ -256,8 +256,7 @@ impl Catalog {
 
     /// Fails if a slab would read more voxels than are allowed for a tile.
     fn ensure_few_slices(&self, layer: &ResolvedLayer) -> Result<(), NotFound> {
-        let slab = layer.patch.as_ref().filter(|patch| patch.depth() > 1);
-        let Some(patch) = slab else {
+        let Some(patch) = &layer.patch else {
             return Ok(());
         };
         let view = &layer.view;
@@ -265,7 +264,7 @@ impl Catalog {
         let plane = patch.plane();
         let slices = patch.depth();
         let voxels = view.voxels_per_slab(plane, slices);
-        if voxels <= limit {
+        if slices == 1 || voxels <= limit {
             return Ok(());
         }
         Err(NotFound::Other(format!(
