@@ -98,25 +98,12 @@ impl ImageSpace {
     /// The unit is nanometres if the file's unit is smaller than micrometres, else micrometres. A
     /// size without a known unit is only good for its ratios.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
-        let timing = arrays
-            .channels()
-            .first()
-            .and_then(|channel| channel.facts.timing.as_ref());
+        let first = arrays.channels().first();
+        let timing = first.and_then(|channel| channel.facts.timing.as_ref());
         let step = timing.and_then(Timing::even_step);
-        let configured = arrays
-            .dataset()
-            .style
-            .voxel_size
-            .map(|size| (size, Some("nm")));
-        let in_file = arrays.channels().first().and_then(|channel| {
-            let facts = &channel.facts;
-            facts
-                .voxel_size
-                .map(|size| (size, facts.voxel_unit.as_deref()))
-        });
-        let known = configured.or(in_file);
+        let known = first.and_then(|channel| arrays.dataset().voxel_size(channel));
         let (voxel, unit) = known.unwrap_or((Xyz::all(1.0), None));
-        let (factor, unit) = match unit.and_then(in_nanometres) {
+        let (factor, unit) = match unit.as_deref().and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
             Some(nanometres) => (nanometres / MICROMETRE, Some("micrometer")),
