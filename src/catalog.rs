@@ -432,14 +432,6 @@ impl Catalog {
                 OpeningOutcome::Kept | OpeningOutcome::Faulty => {}
             }
         }
-        self.with_datasets(datasets, closed)
-    }
-
-    fn with_datasets(
-        &self,
-        datasets: BTreeMap<Name, Arc<Dataset>>,
-        closed: BTreeMap<Name, Closed>,
-    ) -> Self {
         Self {
             datasets,
             closed,
@@ -448,6 +440,12 @@ impl Catalog {
             views: Mutex::default(),
             ..*self
         }
+    }
+
+    /// Leaves out the datasets that are not `wanted`.
+    fn retain(&mut self, wanted: impl Fn(&Name) -> bool) {
+        self.datasets.retain(|token, _| wanted(token));
+        self.closed.retain(|token, _| wanted(token));
     }
 
     /// The number of this catalogue among the catalogues that are served one after the other; its
@@ -478,11 +476,9 @@ impl Catalog {
         if let Some(view) = views.get(grants) {
             return Arc::clone(view);
         }
-        let mut datasets = self.datasets.clone();
-        let mut closed = self.closed.clone();
-        datasets.retain(|token, _| self.access.shows(token, grants));
-        closed.retain(|token, _| self.access.shows(token, grants));
-        let view = Arc::new(self.with_datasets(datasets, closed));
+        let mut view = self.with(&[]);
+        view.retain(|token| self.access.shows(token, grants));
+        let view = Arc::new(view);
         if views.len() == MAX_VIEWS {
             views.clear();
         }

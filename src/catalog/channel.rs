@@ -65,6 +65,7 @@ pub struct Channel {
     pub(super) levels: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
     pub(super) pyramid_levels: Vec<StoredLevel>,
+    /// Where its window comes from.
     pub(super) window_source: WindowSource,
     /// The window in force, once known.
     pub(super) window: OnceLock<Window>,

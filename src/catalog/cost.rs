@@ -165,7 +165,7 @@ fn tile_cost(
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let once = stored.volumes[0].cost(&wanted, tally)?;
-    // Then all components of an RGB level are decoded from the same chunks.
+    // Whether all components of an RGB level are decoded from the same chunks.
     let shares_chunks = !stored.storage.filters.is_empty() && stored.chunk_along(AxisName::C) > 1;
     let cost = if shares_chunks {
         once

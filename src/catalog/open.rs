@@ -239,10 +239,7 @@ impl Catalog {
             names_versions: settings.server.immutable,
             ..self.with(&[])
         };
-        next.datasets
-            .retain(|token, _| settings.datasets.contains_key(token));
-        next.closed
-            .retain(|token, _| settings.datasets.contains_key(token));
+        next.retain(|token| settings.datasets.contains_key(token));
         // The facts that a dataset has derived, such as its version, depend on both.
         if self.style != next.style || self.limits != next.limits {
             for dataset in next.datasets.values_mut() {
@@ -300,11 +297,10 @@ impl Catalog {
             let _kept = self.stores.files.keep_open();
             self.forget_files(&ready);
             self.stores.files.refuse(trials.refused.iter().cloned());
-            let limits = CatalogLimits::from(&settings.render);
             let mut sidecars = Sidecars::default();
             let opened = ready
                 .iter()
-                .map(|(token, wanted)| self.open_dataset(token, wanted, limits, &mut sidecars));
+                .map(|(token, wanted)| self.open_dataset(token, wanted, &mut sidecars));
             note(opened.collect());
         }
         self.stores.files.save_metadata();
@@ -326,14 +322,12 @@ impl Catalog {
         &self,
         token: &Name,
         wanted: &DatasetSettings,
-        limits: CatalogLimits,
         sidecars: &mut Sidecars,
     ) -> OpenedDataset {
-        let stores = &self.stores;
         let mut opening = DatasetOpening {
             token,
             settings: wanted,
-            stores,
+            catalog: self,
             sidecars,
             faults: Vec::new(),
             notices: Vec::new(),
@@ -341,15 +335,16 @@ impl Catalog {
         };
         let before = self.dataset(token);
         let known = before.filter(|known| *known.settings == *wanted);
-        let dataset = opening.open(known, limits);
+        let dataset = opening.open(known);
         let faults = opening.faults;
         // A file that its trial has refused need not be asked for.
-        let is_refused = wanted.files().any(|file| stores.files.is_refused(file));
+        let files = &self.stores.files;
+        let is_refused = wanted.files().any(|file| files.is_refused(file));
         let outcome = if faults.is_empty() {
             OpeningOutcome::Open
         } else if known.is_some() {
             OpeningOutcome::Kept
-        } else if !is_refused && wanted.is_unreachable(stores.files.store()) {
+        } else if !is_refused && wanted.is_unreachable(self.store()) {
             OpeningOutcome::Unreachable
         } else if wanted.found_in.is_some() {
             OpeningOutcome::LeftOut
@@ -454,7 +449,7 @@ fn without_number(name: &str) -> Option<Name> {
 struct DatasetOpening<'a> {
     token: &'a Name,
     settings: &'a DatasetSettings,
-    stores: &'a Stores,
+    catalog: &'a Catalog,
     sidecars: &'a mut Sidecars,
     faults: Vec<Fault>,
     notices: Vec<Notice>,
@@ -464,8 +459,8 @@ struct DatasetOpening<'a> {
 
 impl DatasetOpening<'_> {
     /// The dataset, with all channels that can be opened.
-    fn open(&mut self, known: Option<&Arc<Dataset>>, limits: CatalogLimits) -> Dataset {
-        let mut dataset = self.whole(limits);
+    fn open(&mut self, known: Option<&Arc<Dataset>>) -> Dataset {
+        let mut dataset = self.whole();
         if self.settings.found_in.is_some() && self.faults.is_empty() {
             self.refuse_incomplete(&dataset);
         }
@@ -498,7 +493,7 @@ impl DatasetOpening<'_> {
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
         let files = dataset.identities();
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
-            if let Some(what) = self.stores.files.truncation(file.location()) {
+            if let Some(what) = self.catalog.stores.files.truncation(file.location()) {
                 let problem = format!(
                     "{}: {what}; it is tried again when it has changed",
                     file.location()
@@ -509,9 +504,10 @@ impl DatasetOpening<'_> {
     }
 
     /// The dataset as its files are now.
-    fn whole(&mut self, limits: CatalogLimits) -> Dataset {
+    fn whole(&mut self) -> Dataset {
         let settings = self.settings;
-        let opener = self.stores.opener(settings);
+        let stores = &self.catalog.stores;
+        let opener = stores.opener(settings);
         let named = settings.file.as_ref();
         let file = named.and_then(|file| self.file(&opener, file, ".file"));
         let kept = file.as_ref().map(OpenFile::keep_datasets);
@@ -537,8 +533,8 @@ impl DatasetOpening<'_> {
             notices: self.public_notices(&channels),
             first: None,
             channels,
-            counters: self.stores.chunks.metrics().datasets.counters(self.token),
-            limits,
+            counters: stores.chunks.metrics().datasets.counters(self.token),
+            limits: self.catalog.limits,
             derived: DerivedFacts::default(),
         };
         dataset.growing |= dataset.has_growing_files();
@@ -633,7 +629,7 @@ impl DatasetOpening<'_> {
             .map(FileIdentity::location);
         let files: BTreeSet<_> = watched.chain(file.map(OpenFile::location)).collect();
         for path in files {
-            if let Some(what) = self.stores.files.truncation(path) {
+            if let Some(what) = self.catalog.stores.files.truncation(path) {
                 let name = path
                     .as_path()
                     .file_name()
@@ -853,7 +849,7 @@ impl DatasetOpening<'_> {
                 kind.name()
             ));
         }
-        let names = Names::open(names, file, &self.stores.tables)?;
+        let names = Names::open(names, file, &self.catalog.stores.tables)?;
         Ok(Some(Arc::new(names)))
     }
 }
