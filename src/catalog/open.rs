@@ -519,7 +519,6 @@ impl DatasetOpening<'_> {
                 "none of its channels can be served; see the notices".to_owned(),
             );
         }
-        self.note_truncation(file.as_ref(), &channels);
         let grows = settings.growing == Some(true);
         let mut dataset = Dataset {
             token: self.token.clone(),
@@ -527,16 +526,19 @@ impl DatasetOpening<'_> {
             live: grows,
             settings: Arc::new(settings.clone()),
             style: settings.style,
-            folder: folder(file.as_ref(), &channels).unwrap_or_default(),
+            folder: PathBuf::new(),
             file,
             layouts,
-            notices: self.public_notices(&channels),
+            notices: Vec::new(),
             first: None,
             channels,
             counters: stores.chunks.metrics().datasets.counters(self.token),
             limits: self.catalog.limits,
             derived: DerivedFacts::default(),
         };
+        self.note_truncation(&dataset);
+        dataset.notices = self.public_notices(&dataset);
+        dataset.folder = folder(&dataset).unwrap_or_default();
         dataset.growing |= dataset.has_growing_files();
         dataset.live |= dataset.is_written();
         let image = dataset
@@ -587,8 +589,8 @@ impl DatasetOpening<'_> {
     }
 
     /// The notices about the dataset. People read them who must not learn where its files are.
-    fn public_notices(&mut self, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
-        let files = channels.values().map(|channel| &channel.file);
+    fn public_notices(&mut self, dataset: &Dataset) -> Vec<Notice> {
+        let files = dataset.channels.values().map(|channel| &channel.file);
         let folders: BTreeSet<String> = files
             .filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display())))
             .collect();
@@ -611,22 +613,16 @@ impl DatasetOpening<'_> {
 
     /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the
     /// fault.
-    fn note_truncation(
-        &mut self,
-        file: Option<&OpenFile>,
-        channels: &BTreeMap<Name, Arc<Channel>>,
-    ) {
-        if channels.is_empty() {
+    fn note_truncation(&mut self, dataset: &Dataset) {
+        let file = dataset.file.as_ref();
+        if dataset.channels.is_empty() {
             let what = file.and_then(OpenFile::truncation);
             if let Some((fault, what)) = self.faults.last_mut().zip(what) {
                 fault.problem.push_str(&format!("; {what}"));
             }
             return;
         }
-        let watched = channels
-            .values()
-            .flat_map(|channel| channel.watch.files())
-            .map(FileIdentity::location);
+        let watched = dataset.identities().map(FileIdentity::location);
         let files: BTreeSet<_> = watched.chain(file.map(OpenFile::location)).collect();
         for path in files {
             if let Some(what) = self.catalog.stores.files.truncation(path) {
@@ -855,10 +851,10 @@ impl DatasetOpening<'_> {
 }
 
 /// The folder of a dataset's own file, or of its first channel's.
-fn folder(file: Option<&OpenFile>, channels: &BTreeMap<Name, Arc<Channel>>) -> Option<PathBuf> {
-    let own = match file {
+fn folder(dataset: &Dataset) -> Option<PathBuf> {
+    let own = match &dataset.file {
         Some(file) => file.location(),
-        None => &channels.values().next()?.file,
+        None => &dataset.channels.values().next()?.file,
     };
     Some(own.named().parent()?.to_owned())
 }
