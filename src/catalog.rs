@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use voltile_base::description::Recognised;
-use voltile_base::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
+use voltile_base::geometry::{Affine, Level, LevelView, Transforms, Xyz};
 use voltile_base::metrics::DatasetCounters;
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
@@ -352,14 +352,6 @@ impl Dataset {
             .zip(self.grid_offset(first), i64::saturating_sub);
         let begin = distance.map(|voxels| voxels as f64);
         base.map(|transform| transform.beginning_at(begin))
-    }
-
-    /// The position of a channel in the tiles of the dataset.
-    fn placement(&self, channel: &Channel) -> Placement {
-        Placement {
-            slices: self.style.offset,
-            grid: self.grid_offset(channel),
-        }
     }
 
     /// How each level of a channel is derived, finest first.

@@ -216,7 +216,10 @@ impl Catalog {
         }
         let view = self.view(dataset, channel, address)?;
         let there = channel.is_there(&view, dataset.style.scaling, time);
-        let placement = dataset.placement(channel);
+        let placement = Placement {
+            slices: dataset.style.offset,
+            grid: dataset.grid_offset(channel),
+        };
         let orthogonal = dataset.orthogonal(channel);
         let end = request
             .slab
@@ -387,7 +390,8 @@ impl Dataset {
     /// How a level of a channel is derived.
     pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
         channel.view(level, self.style.scaling).ok_or_else(|| {
-            let last = self.last_level(channel).number();
+            let last = self.views(channel).last();
+            let last = last.map_or(0, |view| view.level.number());
             NotFound::Other(format!(
                 "the channel {} has the levels 0 to {last}; there is no {}",
                 channel.name,
@@ -402,13 +406,6 @@ impl Dataset {
             Some(voxel) if self.style.square_pixels => Orthogonal::Isotropic(voxel),
             _ => Orthogonal::Stored,
         }
-    }
-
-    /// The coarsest level of a channel.
-    pub(super) fn last_level(&self, channel: &Channel) -> Level {
-        self.views(channel)
-            .last()
-            .map_or(Level::FULL, |view| view.level)
     }
 }
 
