@@ -14,7 +14,7 @@ use voltile_base::paint::{Kind, Window, WindowRule};
 use voltile_base::tile::Fingerprint;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
-use voltile_hdf5::volume::{ComplexPart, Missing, ReadError, VolumePart, VolumeShape, VoxelType};
+use voltile_hdf5::volume::{ComplexPart, Missing, ReadError, VolumeShape, VoxelType};
 use voltile_render::survey::{self, Survey};
 
 use super::levels::ChannelLevels;
@@ -229,11 +229,6 @@ impl Channel {
         survey::survey(&self.coarsest().volumes, self.voxel, &self.missing)
     }
 
-    /// The boxes that the sample is taken from.
-    pub fn sampled(&self) -> Vec<VolumePart> {
-        survey::sampled(&self.coarsest().volumes)
-    }
-
     /// Keeps statistics of a channel in a store for the next start. Writes a file.
     pub fn note(&self, survey: &Survey) {
         let text = serde_json::to_string(survey);
@@ -397,7 +392,7 @@ impl Channel {
     }
 
     /// The coarsest of the levels found by the layout.
-    fn coarsest(&self) -> &StoredLevel {
+    pub(super) fn coarsest(&self) -> &StoredLevel {
         &self.levels[self.levels.len() - 1]
     }
 

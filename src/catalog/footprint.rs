@@ -5,6 +5,7 @@ use std::sync::Arc;
 use voltile_hdf5::store::Gathering;
 use voltile_hdf5::volume::{ReadError, VolumePart};
 use voltile_render::plan::{Cutout, Plan};
+use voltile_render::survey;
 
 use super::Channel;
 
@@ -42,7 +43,7 @@ impl Footprint {
 
     /// The boxes that a channel's sample is taken from.
     pub fn of_sample(channel: &Channel) -> Self {
-        Self(channel.sampled())
+        Self(survey::sampled(&channel.coarsest().volumes))
     }
 
     /// Whether any of its bytes come from a store.
