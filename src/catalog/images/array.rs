@@ -48,17 +48,17 @@ impl ArrayLevel {
 
     /// The encoding of the level's chunks if stored chunks are passed through where possible.
     pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
+        let in_zstd = self.in_zstd(voxel);
         match self.stored {
-            None => self.in_zstd(voxel),
+            None => in_zstd,
             Some(stored) => ChunkFormat {
-                size: self.chunk,
-                voxel,
                 is_big_endian: stored.is_big_endian,
                 coding: if stored.is_zlib {
                     Coding::Zlib
                 } else {
                     Coding::Identity
                 },
+                ..in_zstd
             },
         }
     }

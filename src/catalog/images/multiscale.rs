@@ -164,15 +164,12 @@ impl<'a> Multiscale<'a> {
     /// The extents of a level's chunks, slowest axis first.
     pub fn chunk_shape(&self, level: &ArrayLevel) -> Vec<u64> {
         let Xyz { x, y, z } = level.chunk;
-        self.axes.chosen(1, self.components(), [z, y, x])
-    }
-
-    /// The colour components in one chunk.
-    fn components(&self) -> u64 {
-        match self.first().kind {
+        // A chunk holds all components of a colour, but only one channel.
+        let components = match self.first().kind {
             Kind::Rgb => 3,
             Kind::Image | Kind::Labels => 1,
-        }
+        };
+        self.axes.chosen(1, components, [z, y, x])
     }
 
     /// The contents of a chunk: the channel, the time point, and the box of voxels. `place` is its
