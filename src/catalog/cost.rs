@@ -98,7 +98,7 @@ impl Catalog {
             described.levels.clear();
             let mut level_costs = Vec::new();
             for view in &views {
-                let level = self.describe_level(dataset, channel, view);
+                let level = dataset.describe_level(channel, view);
                 described.levels.push(level);
                 level_costs.push(level_cost(dataset, channel, view, &tallies[view.stored]));
             }

@@ -52,7 +52,7 @@ impl Catalog {
         let colours = dataset.composite_colours();
         let mut channels = Vec::new();
         for channel in dataset.listed() {
-            let mut description = self.describe_channel(dataset, channel);
+            let mut description = dataset.describe_channel(channel);
             let colour = colours.get(&channel.name);
             description.composite_colour = colour.and_then(|(colour, _)| colour.letter());
             channels.push(description);
@@ -108,54 +108,6 @@ impl Catalog {
         description
     }
 
-    fn describe_channel(&self, dataset: &Dataset, channel: &Channel) -> ChannelDescription {
-        let (voxel_size, voxel_unit) = dataset.voxel_size(channel).unzip();
-        let known = channel.facts.clone();
-        let facts = ChannelFacts {
-            labels_because: known
-                .labels_because
-                .filter(|_| channel.kind == Kind::Labels),
-            timing: known.timing.filter(|_| channel.is_series),
-            voxel_size,
-            voxel_unit: voxel_unit.flatten(),
-            voxel_size_from: match dataset.style.voxel_size {
-                Some(_) => Some("the configuration".to_owned()),
-                None => known.voxel_size_from,
-            },
-            ..known
-        };
-        ChannelDescription {
-            name: channel.name.to_string(),
-            facts,
-            composite_colour: None,
-            kind: channel.kind.name().to_owned(),
-            dtype: channel.voxel.name().to_owned(),
-            window: shown_window(channel),
-            percentiles: None,
-            histogram: None,
-            central_histogram: None,
-            problem: None,
-            times: channel.is_series.then_some(channel.times),
-            transform: dataset.describe_transform(channel),
-            orthogonal: match dataset.orthogonal(channel) {
-                Orthogonal::Isotropic(_) => "isotropic",
-                Orthogonal::Stored => "stored",
-            }
-            .to_owned(),
-            left_out: self.left_out(dataset, channel),
-            names: channel.names.is_some(),
-            offset: dataset.placed(channel).map(Xyz::into),
-            missing: channel
-                .missing
-                .declared()
-                .map(|number| number.to_string())
-                .collect(),
-            gaps: channel.has_gaps,
-            existing: channel.existing(),
-            levels: self.describe_levels(dataset, channel),
-        }
-    }
-
     /// Proposes the obvious table of names for a channel of labels; `None` if there is none, or if
     /// the channel has a table. Opens its file.
     pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
@@ -186,66 +138,6 @@ impl Catalog {
         }
         faults
     }
-
-    fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
-        let labels = channel
-            .names
-            .as_ref()
-            .and_then(|names| names.known()?.left_out());
-        let formats = [
-            ("neuroglancer", dataset.precomputed(channel).err().cloned()),
-            ("segment_properties", labels),
-            ("zarr", channel.undecodable()),
-        ];
-        formats
-            .into_iter()
-            .filter_map(|(format, reason)| Some((format.to_owned(), reason?)))
-            .collect()
-    }
-
-    fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {
-        let mut levels = Vec::new();
-        for view in dataset.views(channel) {
-            levels.push(self.describe_level(dataset, channel, &view));
-            if view.end_fits_one_tile(dataset.grid_offset(channel)) {
-                break;
-            }
-        }
-        levels
-    }
-
-    /// Describes one level.
-    pub(super) fn describe_level(
-        &self,
-        dataset: &Dataset,
-        channel: &Channel,
-        view: &LevelView,
-    ) -> LevelDescription {
-        let stored = channel.source(view);
-        let offered = Plane::ALL.into_iter().filter(|plane| {
-            view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile
-        });
-        LevelDescription {
-            level: view.level.number(),
-            size: view.size.into(),
-            factor: view.factor.into(),
-            drawn: Plane::ALL.map(|plane| {
-                view.drawn(
-                    plane,
-                    dataset.grid_offset(channel),
-                    dataset.orthogonal(channel),
-                )
-                .into()
-            }),
-            path: view.is_stored().then(|| stored.path().to_owned()),
-            sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
-            storage: view.is_stored().then(|| stored.storage.clone()),
-            voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
-            planes: offered.map(|plane| plane.name().to_owned()).collect(),
-            slab: Some(Plane::ALL.map(|plane| self.most_slices(view, plane))),
-            source: source::describe(stored, view),
-        }
-    }
 }
 
 /// Adds the statistics of the channel's sample, if one was taken. Labels get none, because their
@@ -258,6 +150,108 @@ fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
 }
 
 impl Dataset {
+    fn describe_channel(&self, channel: &Channel) -> ChannelDescription {
+        let (voxel_size, voxel_unit) = self.voxel_size(channel).unzip();
+        let known = channel.facts.clone();
+        let facts = ChannelFacts {
+            labels_because: known
+                .labels_because
+                .filter(|_| channel.kind == Kind::Labels),
+            timing: known.timing.filter(|_| channel.is_series),
+            voxel_size,
+            voxel_unit: voxel_unit.flatten(),
+            voxel_size_from: match self.style.voxel_size {
+                Some(_) => Some("the configuration".to_owned()),
+                None => known.voxel_size_from,
+            },
+            ..known
+        };
+        ChannelDescription {
+            name: channel.name.to_string(),
+            facts,
+            composite_colour: None,
+            kind: channel.kind.name().to_owned(),
+            dtype: channel.voxel.name().to_owned(),
+            window: channel
+                .window()
+                .filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels)
+                .map(|window| window.limits().into()),
+            percentiles: None,
+            histogram: None,
+            central_histogram: None,
+            problem: None,
+            times: channel.is_series.then_some(channel.times),
+            transform: self.describe_transform(channel),
+            orthogonal: match self.orthogonal(channel) {
+                Orthogonal::Isotropic(_) => "isotropic",
+                Orthogonal::Stored => "stored",
+            }
+            .to_owned(),
+            left_out: self.left_out(channel),
+            names: channel.names.is_some(),
+            offset: self.placed(channel).map(Xyz::into),
+            missing: channel
+                .missing
+                .declared()
+                .map(|number| number.to_string())
+                .collect(),
+            gaps: channel.has_gaps,
+            existing: channel.existing(),
+            levels: self.describe_levels(channel),
+        }
+    }
+
+    fn left_out(&self, channel: &Channel) -> BTreeMap<String, String> {
+        let labels = channel
+            .names
+            .as_ref()
+            .and_then(|names| names.known()?.left_out());
+        let formats = [
+            ("neuroglancer", self.precomputed(channel).err().cloned()),
+            ("segment_properties", labels),
+            ("zarr", channel.undecodable()),
+        ];
+        formats
+            .into_iter()
+            .filter_map(|(format, reason)| Some((format.to_owned(), reason?)))
+            .collect()
+    }
+
+    fn describe_levels(&self, channel: &Channel) -> Vec<LevelDescription> {
+        let mut levels = Vec::new();
+        for view in self.views(channel) {
+            levels.push(self.describe_level(channel, &view));
+            if view.end_fits_one_tile(self.grid_offset(channel)) {
+                break;
+            }
+        }
+        levels
+    }
+
+    /// Describes one level.
+    pub(super) fn describe_level(&self, channel: &Channel, view: &LevelView) -> LevelDescription {
+        let stored = channel.source(view);
+        let offered = Plane::ALL.into_iter().filter(|plane| {
+            view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile
+        });
+        LevelDescription {
+            level: view.level.number(),
+            size: view.size.into(),
+            factor: view.factor.into(),
+            drawn: Plane::ALL.map(|plane| {
+                view.drawn(plane, self.grid_offset(channel), self.orthogonal(channel))
+                    .into()
+            }),
+            path: view.is_stored().then(|| stored.path().to_owned()),
+            sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
+            storage: view.is_stored().then(|| stored.storage.clone()),
+            voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
+            planes: offered.map(|plane| plane.name().to_owned()).collect(),
+            slab: Some(Plane::ALL.map(|plane| self.most_slices(view, plane))),
+            source: source::describe(stored, view),
+        }
+    }
+
     /// The number of the middle slice of a channel, or of the nearest that exists, as in URLs of
     /// tiles at full resolution.
     pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
@@ -298,12 +292,4 @@ impl Dataset {
             channel.name
         )
     }
-}
-
-/// The window in force; `None` for labels and for values shown as stored.
-fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
-    let window = channel
-        .window()
-        .filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);
-    window.map(|window| window.limits().into())
 }

@@ -125,11 +125,10 @@ impl Catalog {
     /// Resolves a request for a tile.
     pub(super) fn resolve(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
         let resolved = self.resolve_names(request)?;
-        resolved
-            .layers
-            .iter()
-            .try_for_each(|layer| self.ensure_few_slices(layer))?;
         let dataset = &resolved.dataset;
+        for layer in &resolved.layers {
+            dataset.ensure_few_slices(layer)?;
+        }
         if dataset.style.not_found_outside && resolved.is_black() {
             return Err(NotFound::Outside {
                 token: dataset.token.clone(),
@@ -145,11 +144,11 @@ impl Catalog {
         let mut layers = Vec::new();
         match &request.channels {
             ChannelChoice::One(name) => {
-                layers.push(self.layer(dataset, name, None, request, time)?);
+                layers.push(dataset.layer(name, None, request, time)?);
             }
             ChannelChoice::Composite(channels) => {
                 for (name, colour) in channels {
-                    layers.push(self.layer(dataset, name, Some(*colour), request, time)?);
+                    layers.push(dataset.layer(name, Some(*colour), request, time)?);
                 }
             }
         }
@@ -196,92 +195,6 @@ impl Catalog {
             ))),
             _ => Ok(dataset),
         }
-    }
-
-    fn layer(
-        &self,
-        dataset: &Dataset,
-        name: &Name,
-        colour: Option<Colour>,
-        request: &TileRequest,
-        time: u64,
-    ) -> Result<ResolvedLayer, NotFound> {
-        let address = &request.address;
-        let channel = dataset.channel_at(name, time)?;
-        if colour.is_some() && channel.kind != Kind::Image {
-            return Err(NotFound::Other(format!(
-                "the channel {name} holds {}, which cannot be composited; ask for it alone",
-                channel.kind.name()
-            )));
-        }
-        let view = self.view(dataset, channel, address)?;
-        let there = channel.is_there(&view, dataset.style.scaling, time);
-        let placement = Placement {
-            slices: dataset.style.offset,
-            grid: dataset.grid_offset(channel),
-        };
-        let orthogonal = dataset.orthogonal(channel);
-        let end = request
-            .slab
-            .map_or(address.slice.saturating_add(1), |slab| slab.end);
-        let patch = there
-            .then(|| slab_patch(address, end, &view, placement, orthogonal))
-            .flatten();
-        Ok(ResolvedLayer {
-            channel: Arc::clone(channel),
-            colour,
-            adjust: Adjustment::default(),
-            view,
-            placement,
-            patch,
-        })
-    }
-
-    fn view(
-        &self,
-        dataset: &Dataset,
-        channel: &Channel,
-        address: &TileAddress,
-    ) -> Result<LevelView, NotFound> {
-        let limit = self.limits.voxels_per_tile;
-        let view = dataset.view(channel, address.level)?;
-        let plane = address.plane;
-        let voxels = view.voxels_per_tile(plane);
-        if !view.is_stored() && voxels > limit {
-            return Err(NotFound::TooCostly(format!(
-                "level {} of the channel {} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile",
-                address.level.number(),
-                channel.name
-            )));
-        }
-        Ok(view)
-    }
-
-    /// Fails if a slab would read more voxels than are allowed for a tile.
-    fn ensure_few_slices(&self, layer: &ResolvedLayer) -> Result<(), NotFound> {
-        let Some(patch) = &layer.patch else {
-            return Ok(());
-        };
-        let view = &layer.view;
-        let limit = self.limits.voxels_per_tile;
-        let plane = patch.plane();
-        let slices = patch.depth();
-        let voxels = view.voxels_per_slab(plane, slices);
-        if slices == 1 || voxels <= limit {
-            return Ok(());
-        }
-        Err(NotFound::Other(format!(
-            "a slab of {slices} slices of level {} of the channel {} would read {voxels} voxels for one {plane} tile, more than the limit of {limit}; at most {} slices do: request fewer, or a coarser level, or raise render.max_voxels_per_tile",
-            view.level.number(),
-            layer.channel.name,
-            self.most_slices(view, plane)
-        )))
-    }
-
-    /// The most slices that a slab of a level may have.
-    pub(super) fn most_slices(&self, view: &LevelView, plane: Plane) -> u64 {
-        let most = self.limits.voxels_per_tile / view.voxels_per_tile(plane).max(1);
-        most.clamp(1, view.size[plane.slice_axis()].max(1))
     }
 }
 
@@ -344,6 +257,92 @@ impl ResolvedLayer {
 }
 
 impl Dataset {
+    fn layer(
+        &self,
+        name: &Name,
+        colour: Option<Colour>,
+        request: &TileRequest,
+        time: u64,
+    ) -> Result<ResolvedLayer, NotFound> {
+        let address = &request.address;
+        let channel = self.channel_at(name, time)?;
+        if colour.is_some() && channel.kind != Kind::Image {
+            return Err(NotFound::Other(format!(
+                "the channel {name} holds {}, which cannot be composited; ask for it alone",
+                channel.kind.name()
+            )));
+        }
+        let view = self.affordable_view(channel, address)?;
+        let there = channel.is_there(&view, self.style.scaling, time);
+        let placement = Placement {
+            slices: self.style.offset,
+            grid: self.grid_offset(channel),
+        };
+        let orthogonal = self.orthogonal(channel);
+        let end = request
+            .slab
+            .map_or(address.slice.saturating_add(1), |slab| slab.end);
+        let patch = there
+            .then(|| slab_patch(address, end, &view, placement, orthogonal))
+            .flatten();
+        Ok(ResolvedLayer {
+            channel: Arc::clone(channel),
+            colour,
+            adjust: Adjustment::default(),
+            view,
+            placement,
+            patch,
+        })
+    }
+
+    /// How the level of a tile is derived. Fails if a tile of it would read more voxels than are
+    /// allowed.
+    fn affordable_view(
+        &self,
+        channel: &Channel,
+        address: &TileAddress,
+    ) -> Result<LevelView, NotFound> {
+        let limit = self.limits.voxels_per_tile;
+        let view = self.view(channel, address.level)?;
+        let plane = address.plane;
+        let voxels = view.voxels_per_tile(plane);
+        if !view.is_stored() && voxels > limit {
+            return Err(NotFound::TooCostly(format!(
+                "level {} of the channel {} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile",
+                address.level.number(),
+                channel.name
+            )));
+        }
+        Ok(view)
+    }
+
+    /// Fails if a slab would read more voxels than are allowed for a tile.
+    fn ensure_few_slices(&self, layer: &ResolvedLayer) -> Result<(), NotFound> {
+        let Some(patch) = &layer.patch else {
+            return Ok(());
+        };
+        let view = &layer.view;
+        let limit = self.limits.voxels_per_tile;
+        let plane = patch.plane();
+        let slices = patch.depth();
+        let voxels = view.voxels_per_slab(plane, slices);
+        if slices == 1 || voxels <= limit {
+            return Ok(());
+        }
+        Err(NotFound::Other(format!(
+            "a slab of {slices} slices of level {} of the channel {} would read {voxels} voxels for one {plane} tile, more than the limit of {limit}; at most {} slices do: request fewer, or a coarser level, or raise render.max_voxels_per_tile",
+            view.level.number(),
+            layer.channel.name,
+            self.most_slices(view, plane)
+        )))
+    }
+
+    /// The most slices that a slab of a level may have.
+    pub(super) fn most_slices(&self, view: &LevelView, plane: Plane) -> u64 {
+        let most = self.limits.voxels_per_tile / view.voxels_per_tile(plane).max(1);
+        most.clamp(1, view.size[plane.slice_axis()].max(1))
+    }
+
     /// The time point that a request for channels means: if it names none, the first at which one
     /// of them exists.
     pub(super) fn time_of<'n>(
