@@ -122,6 +122,7 @@ impl ZarrImage {
         }
     }
 
+    /// The levels of the image itself; none if its channels cannot be decoded.
     fn levels(&self) -> &[ArrayLevel] {
         let first = self.members().first();
         let levels = first.and_then(|name| self.images().channels.get(name));

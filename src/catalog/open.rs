@@ -183,7 +183,12 @@ impl Catalog {
             match opened.outcome {
                 OpeningOutcome::Unreachable => unreachable.extend(opened.faults),
                 OpeningOutcome::LeftOut => {
-                    unopened.extend(opened.faults.into_iter().map(|it| (token.clone(), it)));
+                    unopened.extend(
+                        opened
+                            .faults
+                            .into_iter()
+                            .map(|fault| (token.clone(), fault)),
+                    );
                 }
                 OpeningOutcome::Open | OpeningOutcome::Kept | OpeningOutcome::Faulty => {
                     faults.extend(opened.faults);
@@ -280,7 +285,7 @@ impl Catalog {
     ) {
         let mut wanted: Vec<(Name, &DatasetSettings)> = Vec::new();
         for token in tokens {
-            wanted.extend(settings.datasets.get(&token).map(|of_it| (token, of_it)));
+            wanted.extend(settings.datasets.get(&token).map(|given| (token, given)));
         }
         let trials = Trial::all(wanted.iter().map(|(_, wanted)| *wanted));
         let mut trials = RunningTrials::start(run_trials, settings.files, trials);

@@ -100,6 +100,7 @@ impl<'a> Multiscale<'a> {
         self.dataset.transforms(self.first()).first().copied()
     }
 
+    /// The first channel; all are like it.
     fn first(&self) -> &'a Arc<Channel> {
         self.channels[0]
     }
