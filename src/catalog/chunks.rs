@@ -10,17 +10,9 @@ use voltile_hdf5::volume::VoxelType;
 use super::{Channel, Dataset, StoredLevel};
 
 /// The shape of chunks where the stored one does not suit clients.
-const CUBE: Xyz<u64> = Xyz {
-    x: 64,
-    y: 64,
-    z: 64,
-};
+const CUBE: Xyz<u64> = Xyz::new(64, 64, 64);
 /// The shape of chunks where a cube cuts too many stored ones. As many voxels, in one section.
-pub(super) const SECTION: Xyz<u64> = Xyz {
-    x: 512,
-    y: 512,
-    z: 1,
-};
+pub(super) const SECTION: Xyz<u64> = Xyz::new(512, 512, 1);
 /// The edges of suitable chunks, unless the level is thinner.
 const EDGES: RangeInclusive<u64> = 16..=256;
 /// The size of the largest suitable chunk in bytes.

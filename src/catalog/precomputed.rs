@@ -24,19 +24,7 @@ use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan};
 
 /// The chunk shapes for single planes, with as many voxels as a cube.
-const FLAT: [Xyz<u64>; 3] = [
-    SECTION,
-    Xyz {
-        x: 512,
-        y: 1,
-        z: 512,
-    },
-    Xyz {
-        x: 1,
-        y: 512,
-        z: 512,
-    },
-];
+const FLAT: [Xyz<u64>; 3] = [SECTION, Xyz::new(512, 1, 512), Xyz::new(1, 512, 512)];
 
 impl Dataset {
     /// A channel in the precomputed format, or the reason why the format cannot describe it.
