@@ -19,8 +19,7 @@ impl Catalog {
         let first = self.resolve_names(request)?;
         let dataset = &first.dataset;
         let Some(channel) = first.channels().next() else {
-            let token = request.token.token.clone();
-            return Err(NotFound::Outside { token });
+            return Err(NotFound::Outside(request.token.token.clone()));
         };
         let plane = request.address.plane;
         let Some((view, (columns, rows))) = fitting(dataset, channel, &request.address) else {

@@ -36,24 +36,15 @@ pub enum NotFound {
     },
     /// The dataset is served, but cannot be opened for now.
     #[error(
-        "the dataset {token} cannot be opened, because its store does not answer; it is tried again until it does"
+        "the dataset {0} cannot be opened, because its store does not answer; it is tried again until it does"
     )]
-    Unreachable {
-        /// The name of the dataset.
-        token: Name,
-    },
+    Unreachable(Name),
     /// The dataset is served, but its turn to be opened has not come yet.
-    #[error("the dataset {token} has not been opened yet; request it again later")]
-    Waiting {
-        /// The name of the dataset.
-        token: Name,
-    },
+    #[error("the dataset {0} has not been opened yet; request it again later")]
+    Waiting(Name),
     /// The tile shows no part of any channel.
-    #[error("the tile lies outside of the dataset {token}")]
-    Outside {
-        /// The name of the dataset.
-        token: Name,
-    },
+    #[error("the tile lies outside of the dataset {0}")]
+    Outside(Name),
     /// The level is not stored, and a tile of it would be derived from too many voxels.
     #[error("{0}")]
     TooCostly(String),
@@ -130,9 +121,7 @@ impl Catalog {
             dataset.ensure_few_slices(layer)?;
         }
         if dataset.style.not_found_outside && resolved.is_black() {
-            return Err(NotFound::Outside {
-                token: dataset.token.clone(),
-            });
+            return Err(NotFound::Outside(dataset.token.clone()));
         }
         Ok(resolved)
     }
@@ -174,12 +163,8 @@ impl Catalog {
             .datasets
             .get(token)
             .ok_or_else(|| match self.closed.get(token) {
-                Some(Closed::Unreachable(_)) => NotFound::Unreachable {
-                    token: token.clone(),
-                },
-                Some(Closed::Waiting) => NotFound::Waiting {
-                    token: token.clone(),
-                },
+                Some(Closed::Unreachable(_)) => NotFound::Unreachable(token.clone()),
+                Some(Closed::Waiting) => NotFound::Waiting(token.clone()),
                 None => NotFound::Token {
                     token: token.clone(),
                     known: known("datasets", self.datasets.keys()),

@@ -66,7 +66,7 @@ impl Catalog {
                     tiles.push(tile);
                     parts.push(part);
                 }
-                Err(NotFound::Outside { .. }) => {}
+                Err(NotFound::Outside(_)) => {}
                 Err(error) => return Err(error),
             }
         }

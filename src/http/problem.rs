@@ -57,7 +57,7 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
         TileError::NotFound(NotFound::Token { token, .. }) => {
             marked(response, MissingDataset(token.clone()))
         }
-        TileError::NotFound(NotFound::Waiting { token }) => {
+        TileError::NotFound(NotFound::Waiting(token)) => {
             marked(response, WaitingDataset(token.clone()))
         }
         _ => response,

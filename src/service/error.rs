@@ -70,7 +70,7 @@ impl TileError {
     /// The kind, which decides the HTTP status.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            TileError::NotFound(NotFound::Unreachable { .. } | NotFound::Waiting { .. })
+            TileError::NotFound(NotFound::Unreachable(_) | NotFound::Waiting(_))
             | TileError::Busy(_)
             | TileError::Unresponsive(_)
             | TileError::Abandoned(_)
