@@ -148,7 +148,7 @@ impl ZarrImage {
             let known = known("label images", labels.into_iter());
             NotFound::Other(format!("the image has no labels {name}; {known}"))
         })?;
-        let axes = self.multiscale().axes();
+        let axes = self.multiscale().axes;
         Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))
     }
 

@@ -55,7 +55,7 @@ async fn metadata(
     // Windows that could not be measured are missing, but only for now. This is asked before the
     // document is made, because more windows may become known meanwhile.
     let is_whole =
-        image.multiscale().channels().iter().all(|channel| {
+        image.multiscale().channels.iter().all(|channel| {
             channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
         });
     let lifetime = if is_whole {

@@ -90,7 +90,7 @@ impl TileService {
     /// necessary.
     pub async fn measure_windows(&self, image: &ZarrImage, demand: Demand) {
         let arrays = image.multiscale();
-        let channels = arrays.channels().iter();
+        let channels = arrays.channels.iter();
         let unmeasured =
             channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
         let chosen = fastrand::choose_multiple(unmeasured, self.pool.share()).into_iter();

@@ -24,11 +24,15 @@ pub struct ImageAxes {
 /// The arrays of an image or a label image.
 #[derive(Debug, Clone)]
 pub struct Multiscale<'a> {
-    dataset: &'a Dataset,
-    /// At least one; all share everything that metadata describes.
-    channels: Vec<&'a Arc<Channel>>,
-    levels: &'a [ArrayLevel],
-    axes: ImageAxes,
+    /// The dataset.
+    pub dataset: &'a Dataset,
+    /// The channels, in the order of the axis c: at least one; all share everything that metadata
+    /// describes.
+    pub channels: Vec<&'a Arc<Channel>>,
+    /// The levels, finest first.
+    pub levels: &'a [ArrayLevel],
+    /// The axes.
+    pub axes: ImageAxes,
 }
 
 impl ImageAxes {
@@ -85,11 +89,6 @@ impl<'a> Multiscale<'a> {
         }
     }
 
-    /// The dataset.
-    pub fn dataset(&self) -> &'a Dataset {
-        self.dataset
-    }
-
     /// The position of the first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self) -> Xyz<i64> {
         self.dataset.position(self.first())
@@ -101,28 +100,13 @@ impl<'a> Multiscale<'a> {
     }
 
     /// The first channel; all are like it.
-    fn first(&self) -> &'a Arc<Channel> {
+    pub fn first(&self) -> &'a Arc<Channel> {
         self.channels[0]
-    }
-
-    /// The channels, in the order of the axis c.
-    pub fn channels(&self) -> &[&'a Arc<Channel>] {
-        &self.channels
     }
 
     /// The type of voxels.
     pub fn voxel(&self) -> VoxelType {
         self.first().voxel
-    }
-
-    /// The levels, finest first.
-    pub fn levels(&self) -> &'a [ArrayLevel] {
-        self.levels
-    }
-
-    /// The axes.
-    pub fn axes(&self) -> ImageAxes {
-        self.axes
     }
 
     /// The array of a level.

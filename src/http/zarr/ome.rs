@@ -60,7 +60,7 @@ fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     if rest.only_moves(Xyz::all(MAX_DEVIATION)) {
         return;
     }
-    let has_z = arrays.axes().has_z;
+    let has_z = arrays.axes.has_z;
     let rows = transform.rows().map(|[x, y, z, shift]| {
         let factors = spatial([x, y, z].map(Value::from), has_z);
         [factors, vec![shift.into()]].concat().into()
@@ -77,7 +77,7 @@ fn spatial([x, y, z]: [Value; 3], has_z: bool) -> Vec<Value> {
 fn multiscale(arrays: &Multiscale<'_>, name: &str) -> Value {
     let space = ImageSpace::new(arrays);
     let datasets: Vec<Value> = arrays
-        .levels()
+        .levels
         .iter()
         .map(|level| dataset(arrays, level, &space))
         .collect();
@@ -98,10 +98,9 @@ impl ImageSpace {
     /// The unit is nanometres if the file's unit is smaller than micrometres, else micrometres. A
     /// size without a known unit is only good for its ratios.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
-        let first = arrays.channels().first();
-        let timing = first.and_then(|channel| channel.facts.timing.as_ref());
-        let step = timing.and_then(Timing::even_step);
-        let known = first.and_then(|channel| arrays.dataset().voxel_size(channel));
+        let first = arrays.first();
+        let step = first.facts.timing.as_ref().and_then(Timing::even_step);
+        let known = arrays.dataset.voxel_size(first);
         let (voxel, unit) = known.unwrap_or((Xyz::all(1.0), None));
         let (factor, unit) = match unit.as_deref().and_then(in_nanometres) {
             None => (1.0, None),
@@ -122,7 +121,7 @@ impl ImageSpace {
 
 fn axes(arrays: &Multiscale<'_>, space: &ImageSpace) -> Vec<Value> {
     let mut axes = Vec::new();
-    for letter in arrays.axes().letters() {
+    for letter in arrays.axes.letters() {
         let (kind, unit) = match letter {
             't' => ("time", space.step.map(|_| "second")),
             'c' => ("channel", None),
@@ -152,7 +151,7 @@ fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &ImageSpace) -> V
             .zip(centre, |offset, centre| offset as f64 + centre)
             .zip(space.voxel, |centre, voxel| centre * voxel),
     };
-    let axes = arrays.axes();
+    let axes = arrays.axes;
     let step = space.step.unwrap_or(1.0);
     let scale = axes.chosen(step, 1.0, [scale.z, scale.y, scale.x]);
     let translation = axes.chosen(0.0, 0.0, [translation.z, translation.y, translation.x]);

@@ -11,7 +11,7 @@ const MAX_ACTIVE: usize = 6;
 
 /// The settings of an image; `None` for labels.
 pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
-    let channels = arrays.channels();
+    let channels = &arrays.channels;
     let first = channels.first()?;
     let channels: Vec<Value> = match first.kind {
         Kind::Labels => return None,
@@ -22,7 +22,7 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
                 .into()
         }
         Kind::Image => {
-            let together = arrays.dataset().composite_colours();
+            let together = arrays.dataset.composite_colours();
             let each = channels.iter().enumerate().map(|(place, one)| {
                 let label = one.facts.label.as_deref().unwrap_or(one.name.as_str());
                 let colour: Option<Rgb> = match channels.len() {

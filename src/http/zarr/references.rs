@@ -150,7 +150,7 @@ impl ReferenceWriter<'_> {
         mut attributes: Value,
     ) -> Result<(), NoReferences> {
         let stored: Vec<(&ArrayLevel, Vec<&StoredLevel>)> = arrays
-            .levels()
+            .levels
             .iter()
             .filter_map(|level| Some((level, arrays.stored(level)?)))
             .collect();
@@ -202,13 +202,13 @@ impl ReferenceWriter<'_> {
                     Some(first) if *first == own => {}
                     Some(_) => return Err(unmapped(unlike)),
                 }
-                if arrays.axes().times.is_none() && part.array.chunk[0] > 1 {
+                if arrays.axes.times.is_none() && part.array.chunk[0] > 1 {
                     return Err(unmapped("its chunks hold several time points"));
                 }
                 let address = self.address(part.file).ok_or_else(|| unmapped(elsewhere))?;
                 for chunk in part.chunks {
                     let [t, z, y, x] = chunk.place;
-                    let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
+                    let place_of_axes = arrays.axes.chosen(t, c, [z, y, x]);
                     let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
                     let key = format!("{place}{}", key.join("."));
                     self.entry(&key, &(&address, chunk.offset, chunk.length))?;
@@ -233,7 +233,7 @@ fn zarray(arrays: &Multiscale<'_>, level: &ArrayLevel, stored: &StoredArray) -> 
     json!({
         "zarr_format": 2,
         "shape": arrays.shape(level),
-        "chunks": arrays.axes().chosen(t, 1, [z, y, x]),
+        "chunks": arrays.axes.chosen(t, 1, [z, y, x]),
         "dtype": v2::dtype(stored.voxel, stored.is_big_endian),
         // As kerchunk writes it: VirtualiZarr looks for all codecs among the filters.
         "compressor": null,

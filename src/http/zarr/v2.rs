@@ -65,7 +65,7 @@ fn attributes(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
 
 /// The names of the axes, as xarray expects them.
 pub(super) fn array_attributes(arrays: &Multiscale<'_>) -> Value {
-    json!({"_ARRAY_DIMENSIONS": arrays.axes().letters()})
+    json!({"_ARRAY_DIMENSIONS": arrays.axes.letters()})
 }
 
 fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
@@ -123,7 +123,7 @@ fn consolidated(image: &ZarrImage) -> Value {
         metadata.insert(format!("{prefix}.zgroup"), group());
         metadata.insert(format!("{prefix}.zattrs"), attributes);
         let Some(arrays) = arrays else { continue };
-        for level in arrays.levels() {
+        for level in arrays.levels {
             let place = format!("{prefix}{}", level.level.number());
             metadata.insert(format!("{place}/.zarray"), array(&arrays, level));
             metadata.insert(format!("{place}/.zattrs"), array_attributes(&arrays));

@@ -67,7 +67,7 @@ fn add_labels(
 
 /// Adds the documents of the arrays of a multiscale group.
 fn add_arrays(documents: &mut Map<String, Value>, prefix: &str, arrays: &Multiscale<'_>) {
-    for level in arrays.levels() {
+    for level in arrays.levels {
         documents.insert(
             format!("{prefix}{}", level.level.number()),
             array(arrays, level),
@@ -88,7 +88,7 @@ fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
             {"name": "bytes", "configuration": {"endian": "little"}},
             {"name": "zstd", "configuration": {"level": 1, "checksum": false}},
         ],
-        "dimension_names": arrays.axes().letters(),
+        "dimension_names": arrays.axes.letters(),
         "attributes": {},
     })
 }
