@@ -58,27 +58,26 @@ impl Catalog {
         }
         // All tiles show the same channels.
         let first = tiles.first().unwrap_or(&first);
-        let keys: Vec<TileKey> = tiles.iter().map(ResolvedTile::key).collect();
-        let key = TileKey::digest(&(
-            "overview",
-            plan::Overview::MAX_EXTENT,
-            across as usize,
-            extent,
-            keys,
-        ));
-        let plan = plan::Overview {
-            tiles: tiles.iter().map(ResolvedTile::plan).collect(),
-            across: across as usize,
-            extent,
-        };
-        let subject = Subject::Overview(plan);
-        Ok(RequestPlan::new(
-            key,
-            first.origin(),
-            subject,
-            first.unmeasured(),
-        ))
+        Ok(joined(first, &tiles, across as usize, extent))
     }
+}
+
+/// The plan of an overview that is joined from tiles, `across` of them side by side. `first` is
+/// one of them.
+fn joined(
+    first: &ResolvedTile,
+    tiles: &[ResolvedTile],
+    across: usize,
+    extent: (usize, usize),
+) -> RequestPlan {
+    let keys: Vec<TileKey> = tiles.iter().map(ResolvedTile::key).collect();
+    let key = TileKey::digest(&("overview", plan::Overview::MAX_EXTENT, across, extent, keys));
+    let subject = Subject::Overview(plan::Overview {
+        tiles: tiles.iter().map(ResolvedTile::plan).collect(),
+        across,
+        extent,
+    });
+    RequestPlan::new(key, first.origin(), subject, first.unmeasured())
 }
 
 /// The finest level at which a slice fits one tile, or else is one tile wide and at most
