@@ -41,11 +41,14 @@ pub(super) struct ChunkIndex {
     /// The path of the dataset in the file, along hard links.
     object: Arc<str>,
     grid: Grid,
+    /// Sorted by number.
     entries: OnceLock<Vec<Entry>>,
     furthest: OnceLock<Position>,
+    /// Held by the thread that reads the entries.
     filling: Mutex<()>,
 }
 
+/// The entry with this number.
 fn find(entries: &[Entry], number: u64) -> Option<Entry> {
     entries
         .binary_search_by_key(&number, |entry| entry.number)

@@ -138,14 +138,15 @@ impl TreeReading<'_> {
         let length = key.u32()?;
         let mask = key.u32()?;
         let mut offsets = [0; RANK];
-        // The last offset is that within an element: always 0.
-        let own = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);
-        for offset in &mut offsets[own..] {
+        // The axes with which the grid pads the dataset's. The last offset of a key is that within
+        // an element: always 0.
+        let padding = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);
+        for offset in &mut offsets[padding..] {
             *offset = key.number(8)?;
         }
         let at = self.grid.containing(&offsets);
         if (0..RANK).any(|axis| offsets[axis] % self.grid.chunk()[axis] != 0) {
-            let found = format!("the offset {:?}", &offsets[own..]);
+            let found = format!("the offset {:?}", &offsets[padding..]);
             let expected = "the key of a chunk, a multiple of the chunk shape,";
             return Err(unexpected(position, &found, expected));
         }

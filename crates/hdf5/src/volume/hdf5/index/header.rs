@@ -38,7 +38,7 @@ struct HeaderForm {
     /// The version of the header: 1 or 2.
     version: u8,
     /// The number of bytes of a message before its body.
-    prefix: usize,
+    head_size: usize,
 }
 
 /// The tree of the dataset of `rank` axes whose object header has this address; `None` if its
@@ -143,7 +143,7 @@ fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
     fields.skip(4)?;
     let form = HeaderForm {
         version: 1,
-        prefix: 8,
+        head_size: 8,
     };
     Ok((form, u64::from(length)))
 }
@@ -162,8 +162,8 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexErro
     fields.skip(times + limits)?;
     let length = fields.number(1 << (flags & 0x03))?;
     // Each message may have its creation index.
-    let prefix = if flags & 0x04 == 0 { 4 } else { 6 };
-    Ok((HeaderForm { version, prefix }, length))
+    let head_size = if flags & 0x04 == 0 { 4 } else { 6 };
+    Ok((HeaderForm { version, head_size }, length))
 }
 
 /// The messages of a further block.
@@ -186,8 +186,8 @@ fn layout<'b>(
 ) -> Result<Option<Fields<'b>>, IndexError> {
     let kind_size = if form.version == 1 { 2 } else { 1 };
     // Fewer bytes are a gap.
-    while messages.bytes.len() >= form.prefix {
-        let mut head = messages.part(form.prefix)?;
+    while messages.bytes.len() >= form.head_size {
+        let mut head = messages.part(form.head_size)?;
         let kind = head.number(kind_size)?;
         let length = head.u16()?;
         let flags = head.byte()?;

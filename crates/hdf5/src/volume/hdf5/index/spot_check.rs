@@ -26,14 +26,10 @@ pub(super) struct SpotCheck<'a> {
 impl SpotCheck<'_> {
     /// Compares entries, sorted by number, with lookups. The error names the chunk that differs.
     pub fn run(&self, entries: &[Entry]) -> Result<(), String> {
-        if let Some(twice) = entries
-            .windows(2)
-            .find(|pair| pair[0].number == pair[1].number)
-        {
-            return Err(disagreement(
-                &self.origin(twice[0].number),
-                "is listed twice",
-            ));
+        let mut pairs = entries.windows(2);
+        if let Some(twice) = pairs.find(|pair| pair[0].number == pair[1].number) {
+            let origin = self.origin(twice[0].number);
+            return Err(disagreement(&origin, "is listed twice"));
         }
         let mut budget = MAX_COMPARED;
         for place in spread(entries.len() as u64) {
@@ -51,15 +47,14 @@ impl SpotCheck<'_> {
         let Ok(found) = library::read_chunk(self.handle, &origin, &mut []) else {
             return wrong("is listed, but a lookup does not find it");
         };
-        if (found.length, found.mask) != (entry.length, entry.mask) {
-            let listed = entry.length;
-            let mask = entry.mask;
+        let Entry { length, mask, .. } = *entry;
+        if (found.length, found.mask) != (length, mask) {
             return wrong(&format!(
-                "is listed with {listed} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
+                "is listed with {length} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
                 found.length, found.mask
             ));
         }
-        let length = u64::from(entry.length);
+        let length = u64::from(length);
         // Over a network, the chunk would be fetched twice.
         if length > *budget || self.file.bytes.is_remote() {
             return Ok(());
@@ -87,19 +82,17 @@ impl SpotCheck<'_> {
 
     fn check_unlisted(&self, number: u64) -> Result<(), String> {
         let origin = self.origin(number);
-        match library::read_chunk(self.handle, &origin, &mut []) {
-            Ok(_) => Err(disagreement(
-                &origin,
-                "is not listed, but a lookup finds it",
-            )),
-            Err(_) => Ok(()),
+        if library::read_chunk(self.handle, &origin, &mut []).is_err() {
+            return Ok(());
         }
+        let problem = "is not listed, but a lookup finds it";
+        Err(disagreement(&origin, problem))
     }
 
     /// The first voxel of a chunk, with one number per axis of the dataset.
     fn origin(&self, number: u64) -> Vec<u64> {
-        let own = RANK - self.handle.ndim().min(RANK);
-        self.grid.origin(&self.grid.numbered(number))[own..].to_vec()
+        let padding = RANK - self.handle.ndim().min(RANK);
+        self.grid.origin(&self.grid.numbered(number))[padding..].to_vec()
     }
 }
 
