@@ -7,8 +7,8 @@ use super::{FilterError, ensure_fits};
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// Buffered bits, from the top. Below the first `held` bits there may already be some of the
-    /// next bits.
+    /// Buffered bits, most significant first. After the first `held` bits there may already be some
+    /// of the next ones.
     window: u64,
     held: u32,
 }
@@ -208,7 +208,7 @@ impl PackedNumbers<'_> {
         }
     }
 
-    /// `bits` (1 to 57) bits from this position; zeros past the end.
+    /// The number of `bits` bits (1 to 57) that begins at the bit `position`; zeros past the end.
     #[inline(always)]
     fn part(self, position: usize, bits: u32) -> u64 {
         let bytes = self.bytes.get(position / 8..).unwrap_or_default();

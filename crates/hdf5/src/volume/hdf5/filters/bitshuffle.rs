@@ -68,10 +68,9 @@ impl Decoder for Bitshuffle {
         };
         ensure_fits(size, limit)?;
         if size % element != 0 || block == 0 || block % (8 * element) != 0 {
-            return Err(format!(
-                "{size} bytes in blocks of {block} cannot be elements of {element}"
-            )
-            .into());
+            let problem =
+                format!("{size} bytes in blocks of {block} cannot be elements of {element}");
+            return Err(problem.into());
         }
         let mut out = vec![0; size];
         let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));

@@ -82,6 +82,7 @@ impl BloscChunk<'_> {
         Ok(())
     }
 
+    /// Decodes the streams of a block and undoes the filters, the last one first.
     fn compressed_block(
         &self,
         mut input: ByteCursor<'_>,
@@ -94,7 +95,7 @@ impl BloscChunk<'_> {
         } else {
             1
         };
-        let Some((last, others)) = self.filters.split_first() else {
+        let Some((first_applied, others)) = self.filters.split_first() else {
             return self.streams(&mut input, streams, target);
         };
         let BlockBuffers(from, to) = buffers;
@@ -105,10 +106,11 @@ impl BloscChunk<'_> {
             self.undo(*filter, from, to, first);
             std::mem::swap(from, to);
         }
-        self.undo(*last, from, target, first);
+        self.undo(*first_applied, from, target, first);
         Ok(())
     }
 
+    /// Decodes `count` streams of equal length, one after the other.
     fn streams(
         &self,
         input: &mut ByteCursor<'_>,

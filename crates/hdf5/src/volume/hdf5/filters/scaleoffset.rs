@@ -57,12 +57,9 @@ impl Decoder for ScaleOffset {
             bytes: bytes.get(HEADER..).unwrap_or_default(),
             bits,
         };
-        match (8 * elements.width as u32).checked_sub(bits) {
-            None => Err(format!(
-                "numbers of {bits} bits do not fit in {} bytes",
-                elements.width
-            )
-            .into()),
+        let width = elements.width;
+        match (8 * width as u32).checked_sub(bits) {
+            None => Err(format!("numbers of {bits} bits do not fit in {width} bytes").into()),
             Some(0) => whole(packed.bytes, elements, limit),
             Some(_) => elements.unpack(packed, limit, |distance| match fill {
                 Some(fill) if distance == (1 << bits) - 1 => fill,
