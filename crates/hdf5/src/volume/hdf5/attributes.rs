@@ -97,9 +97,7 @@ impl Attributes {
         let values = self.attribute(name)?;
         match descriptor(&values)? {
             Type::Boolean => values.read_raw::<bool>().ok()?.first().copied(),
-            _ => numbers(&values, MAX_VALUES)?
-                .first()
-                .map(|number| *number != 0.0),
+            _ => self.number(name).map(|number| number != 0.0),
         }
     }
 

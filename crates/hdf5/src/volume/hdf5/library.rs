@@ -188,11 +188,8 @@ pub(super) fn read_as(
 ) -> Result<()> {
     let needed = count.iter().product::<u64>() as usize * memory.size();
     if start.len() != dataset.ndim() || count.len() != dataset.ndim() || into.len() != needed {
-        return Err(format!(
-            "a box of {needed} bytes does not fit a buffer of {}",
-            into.len()
-        )
-        .into());
+        let buffer = into.len();
+        return Err(format!("a box of {needed} bytes does not fit a buffer of {buffer}").into());
     }
     // SAFETY: rank and buffer length were checked.
     unsafe {

@@ -32,6 +32,7 @@ pub struct StoredColumn {
     dataset: Dataset,
     /// The type of a cell in memory.
     cell: Type,
+    /// Whether it is a field of a compound dataset.
     is_field: bool,
     /// The number of rows that are read together.
     block: usize,
