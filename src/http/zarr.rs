@@ -114,11 +114,6 @@ async fn chunk(context: &Context<'_>, wanted: &ZarrRequest, place: &ZarrChunk) -
     }
     let mut response = freshness.described(HttpResponse::Ok());
     response.content_type("application/octet-stream");
-    Ok(range::respond(
-        request,
-        response,
-        &freshness.etag,
-        chunk,
-        Some(held),
-    ))
+    let etag = &freshness.etag;
+    Ok(range::respond(request, response, etag, chunk, Some(held)))
 }
