@@ -217,7 +217,9 @@ impl fmt::Display for Colour {
 /// the circle, low over two, and rises or falls in between.
 #[inline(always)]
 pub fn label_colour(id: u64) -> Rgb {
+    /// The least component of every colour.
     const LOW: i32 = 85;
+    /// How far the greatest component is above the least.
     const HEIGHT: i32 = 157;
     let hue = (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 6;
     let part = HEIGHT as u32 * ((hue >> 24) as u32 & 255) / 255;

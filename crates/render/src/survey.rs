@@ -210,8 +210,8 @@ fn far_from_ends<T: Voxel>(sorted: &[T], low: usize, high: usize) -> Option<&[T]
     (last > first && nearest > FILL_DISTANCE * (last - first)).then_some(rest)
 }
 
-/// Where runs of equal values end, counted from the end of the sample at which they begin; before
-/// them, where none do.
+/// How many values may be left out at one end of the sample: none, or those of its first run of
+/// equal values, of its first two runs, and so on. `runs` begin at that end.
 fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
     let mut ends = vec![0];
     for run in runs {

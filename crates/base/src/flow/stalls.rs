@@ -166,7 +166,7 @@ fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
     }
 }
 
-/// Has this thread watched again as it was before, also after a panic.
+/// When dropped, also by a panic, has this thread watched as it was before.
 struct RestoredThread(Option<Arc<WatchedThread>>);
 
 impl Drop for RestoredThread {

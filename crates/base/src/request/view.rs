@@ -3,9 +3,9 @@
 //! which is `small.png` in place of the tile's file name, and the range of what is visible,
 //! `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
 //!
-//! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a
-//! query, in the path. In place of a slice there may be a slab, `FIRST-LAST.max`: the projection of
-//! several slices.
+//! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: a channel, and the changes to it that
+//! [`adjustments`](super::adjustments) reads from a query. In place of a slice there may be a slab,
+//! `FIRST-LAST.max`: the projection of several slices.
 
 use std::ops::Range;
 
@@ -47,10 +47,10 @@ pub struct RangeRequest {
     pub channel: Name,
     /// The first tile of the slice or slab, of this channel.
     pub first_tile: TileRequest,
-    /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to
-    /// lie within the slice.
+    /// The columns of the rectangle, in pixels of the grid of tiles of the level. Not empty, and not
+    /// yet known to lie within the slice.
     pub columns: Range<u64>,
-    /// See `columns`.
+    /// Its rows, likewise.
     pub rows: Range<u64>,
 }
 
@@ -152,7 +152,7 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let hi = finite(parts.next()?)?;
     let gamma = finite(parts.next()?)?;
     let colour = Colour::from_word(parts.next()?)?;
-    // The exponent of the curve; a gamma of 0 or near it has none.
+    // The exponent of the curve, which is not finite if gamma is 0 or very small.
     let gamma = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
     let adjust = Adjustment {
         colour: Some(colour),
