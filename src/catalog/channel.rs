@@ -218,6 +218,11 @@ impl Channel {
         matches!(self.window_source, WindowSource::Measured)
     }
 
+    /// Whether the window comes from a sample.
+    pub(super) fn is_sampled(&self) -> bool {
+        !matches!(self.window_source, WindowSource::Known(_))
+    }
+
     /// The statistics of its sample; `None` until [`Channel::keep`].
     pub fn surveyed(&self) -> Option<&Arc<Survey>> {
         self.surveyed.get()
@@ -281,7 +286,7 @@ impl Channel {
 
     /// The number of its voxels as a power of two, rounded down.
     fn magnitude(&self) -> Option<u32> {
-        (self.size().volume() * self.times).checked_ilog2()
+        self.size().volume().saturating_mul(self.times).checked_ilog2()
     }
 
     /// Notes that no sample could be taken. Returns true the first time.

@@ -62,11 +62,9 @@ impl Origin {
         self.channels.iter().any(|channel| channel.has_changed())
     }
 
-    /// Whether its voxels are seen through windows that were measured.
-    pub fn is_measured(&self) -> bool {
-        self.channels
-            .iter()
-            .any(|channel| channel.is_measured() || channel.is_of_bytes())
+    /// Whether its voxels are seen through windows that come from samples.
+    pub fn is_sampled(&self) -> bool {
+        self.channels.iter().any(|channel| channel.is_sampled())
     }
 
     /// Has the files checked for changes, unless that was done recently, and returns whether one

@@ -74,6 +74,7 @@ impl TileError {
             | TileError::Busy(_)
             | TileError::Unresponsive(_)
             | TileError::Abandoned(_)
+            | TileError::Names(NoNames::Abandoned(_))
             | TileError::Render(RenderError::Read(
                 ReadError::Unavailable { .. }
                 | ReadError::Unresponsive(_)

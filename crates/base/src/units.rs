@@ -5,7 +5,7 @@ pub const MICROMETRE: f64 = 1e3;
 
 /// Each unit's usual symbol, its nanometres, and its other spellings in lower case.
 const UNITS: [(&str, f64, &str); 7] = [
-    ("pm", 1e-3, "picometer picometre"),
+    ("pm", 1e-3, "picometer picometers picometre picometres"),
     ("Å", 0.1, "å angstrom angstroms"),
     ("nm", 1.0, "nanometer nanometers nanometre nanometres"),
     (
