@@ -286,7 +286,10 @@ impl Channel {
 
     /// The number of its voxels as a power of two, rounded down.
     fn magnitude(&self) -> Option<u32> {
-        self.size().volume().saturating_mul(self.times).checked_ilog2()
+        self.size()
+            .volume()
+            .saturating_mul(self.times)
+            .checked_ilog2()
     }
 
     /// Notes that no sample could be taken. Returns true the first time.

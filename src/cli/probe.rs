@@ -607,7 +607,7 @@ mod tests {
         let program = place.path().join("greedy");
         let asks = |count: u64, length: u64| {
             let wanted = format!(
-                r#"{{"Wanted":{{"number":1,"address":"https://127.0.0.1:1/a.h5","start":0,"end":{length}}}}}"#
+                r#"{{"Wanted":{{"number":1,"address":"https://127.0.0.1:1/a.h5","range":{{"start":0,"end":{length}}}}}}}"#
             );
             let script = format!(
                 "#!/bin/sh\nread bounds; echo; read trial\nyes '{wanted}' | head -n {count}\nexec sleep 100\n"

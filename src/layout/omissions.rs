@@ -189,7 +189,7 @@ mod tests {
             "{explanation}"
         );
         assert!(
-            explanation.contains("\"2.h5\", which is elsewhere"),
+            explanation.contains("\"2.h5\", which is not below its own folder"),
             "{explanation}"
         );
         assert_eq!(super::explanation(&[], &[], &[]), None);
