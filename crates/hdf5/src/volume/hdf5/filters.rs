@@ -34,7 +34,7 @@ pub(super) use self::decoder::FilterError;
 pub(in crate::volume::hdf5::filters) use self::decoder::{
     Bytes, Decoder, ensure_fits, max_compressed,
 };
-use super::library::{self, FilterSpec};
+use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
 
 /// Why the bytes of a chunk could not be decoded.
@@ -112,7 +112,7 @@ const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> SupportedFil
         id: ID,
         name,
         parse,
-        register: library::register::<ID>,
+        register: library::register::<NumberedFilter<ID>>,
     }
 }
 
@@ -128,16 +128,20 @@ pub(super) fn register() -> hdf5::Result<()> {
         .try_for_each(|filter| (filter.register)())
 }
 
-/// Decodes a stored chunk for the library with the filter of this number, given the parameters of
-/// its dataset; `None` if that is not possible.
-///
-/// The library does not say how long a decoded chunk is. The limit is 16 times its stored length,
-/// but at least 64 MiB and at most 1 GiB: decoders allocate as much as the limit, and the process
-/// ends if an allocation fails.
-pub(super) fn decode_for_library(id: i32, parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
-    let filter = FILTERS.iter().find(|filter| filter.id == id)?;
-    let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
-    (filter.parse)(parameters)?.decode(stored, limit).ok()
+/// The filter with this number, for the library.
+struct NumberedFilter<const ID: i32>;
+
+impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
+    const ID: i32 = ID;
+
+    /// The library does not say how long a decoded chunk is. The limit is 16 times its stored
+    /// length, but at least 64 MiB and at most 1 GiB: decoders allocate as much as the limit, and
+    /// the process ends if an allocation fails.
+    fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
+        let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
+        let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
+        (filter.parse)(parameters)?.decode(stored, limit).ok()
+    }
 }
 
 const DEFLATE: i32 = 1;
@@ -213,11 +217,11 @@ impl Decoder for Unchanged {
 
 /// The filter for messages: its name and its registered number.
 pub(super) fn describe(filter: &FilterSpec) -> String {
-    let mut known = NAMES
+    let known = NAMES
         .iter()
         .copied()
         .chain(FILTERS.iter().map(|known| (known.id, known.name)));
-    let name = match known.find(|(id, _)| *id == filter.id) {
+    let name = match known.into_iter().find(|(id, _)| *id == filter.id) {
         Some((_, name)) => name,
         None if filter.name.is_empty() => "without a name",
         None => &filter.name,

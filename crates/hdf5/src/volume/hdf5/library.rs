@@ -36,7 +36,7 @@ pub(super) use creation::{
 };
 pub(super) use element::stored_type;
 pub use element::{ElementMeaning, StoredType};
-pub(super) use filter::register;
+pub(super) use filter::{ForeignFilter, register};
 pub(super) use link::{Link, LinkKind, link, links, object_info, open_group, path_of};
 pub(super) use strings::read_strings;
 

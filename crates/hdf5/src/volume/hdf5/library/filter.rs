@@ -9,19 +9,26 @@ use hdf5::{Result, sync::sync};
 use hdf5_sys::h5::{H5allocate_memory, H5free_memory};
 use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_FLAG_REVERSE, H5Z_class2_t, H5Zregister};
 
-use crate::volume::hdf5::filters;
+/// A filter that the library does not have.
+pub(in super::super) trait ForeignFilter {
+    /// Its registered number.
+    const ID: i32;
 
-/// Makes the library decode with the filter of this number, from now on and in the whole process.
-pub(in super::super) fn register<const ID: i32>() -> Result<()> {
+    /// Decodes a stored chunk, given the parameters of its dataset; `None` if that is not possible.
+    fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Makes the library decode with this filter, from now on and in the whole process.
+pub(in super::super) fn register<F: ForeignFilter>() -> Result<()> {
     let class = H5Z_class2_t {
         version: H5Z_CLASS_T_VERS as c_int,
-        id: ID,
+        id: F::ID,
         encoder_present: 1, // else no dataset could be made whose chunks are written encoded
         decoder_present: 1,
         name: c"a filter of voltile".as_ptr(),
         can_apply: None,
         set_local: None,
-        filter: Some(call::<ID>),
+        filter: Some(call::<F>),
     };
     // SAFETY: the library copies the class, which names no other memory.
     sync(|| unsafe { hdf5::h5check(H5Zregister((&raw const class).cast())) }).map(drop)
@@ -34,7 +41,7 @@ pub(in super::super) fn register<const ID: i32>() -> Result<()> {
 ///
 /// `parameters` has `count` elements, `buffer` was allocated by the library and has `length` bytes,
 /// and `size` can be written.
-unsafe extern "C" fn call<const ID: i32>(
+unsafe extern "C" fn call<F: ForeignFilter>(
     flags: c_uint,
     count: usize,
     parameters: *const c_uint,
@@ -53,8 +60,7 @@ unsafe extern "C" fn call<const ID: i32>(
     // SAFETY: guaranteed by the caller; the slice is not used after the buffer is freed.
     let stored = unsafe { slice::from_raw_parts((*buffer).cast::<u8>(), length) };
     // The library's own frames cannot be unwound.
-    let decoded = catch_unwind(|| filters::decode_for_library(ID, parameters, stored));
-    let Ok(Some(decoded)) = decoded else {
+    let Ok(Some(decoded)) = catch_unwind(|| F::decode(parameters, stored)) else {
         return 0;
     };
     // SAFETY: the new memory is as long as what is copied into it, and the library owns and frees
