@@ -42,10 +42,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 /// The axis of the array with this index, and whether it is navigated; `None` if it has no group.
 fn axis(about: &About<'_>, index: usize) -> Option<(StoredAxis, bool)> {
     let path = format!("{}/axis-{index}", about.group());
-    if !about.file.has(&path) {
-        return None;
-    }
-    let attributes = about.file.attributes(&path);
+    let (attributes, _) = about.file.object(&path)?;
     let units = attributes.text("units").filter(|units| is_defined(units));
     // A scale without a unit only counts the array's indices.
     let scale = attributes.number("scale").filter(|_| units.is_some());

@@ -34,16 +34,20 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         .attributes
         .text("dimorder")
         .and_then(|order| axes(&order));
-    let axes = order.or_else(|| usual_axes(about.rank()))?;
-    let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
+    let axes = order.or_else(|| usual_axes(about.rank()));
+    let last = axes.as_ref().and_then(Axes::last);
+    let is_coloured = last == Some(AxisName::C) && about.is_colour();
     let in_space = in_space(about.file).unwrap_or_default();
     let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(in_space);
     marks.because = Some(format!("it has {IMAGE}"));
     marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
-    if about.is_integer() && marks.kind.is_none() {
-        marks.values = scaling(about, &axes).map(Values::scaled);
+    if let Some(axes) = &axes
+        && about.is_integer()
+        && marks.kind.is_none()
+    {
+        marks.values = scaling(about, axes).map(Values::scaled);
     }
-    marks.axes = Some(axes);
+    marks.axes = axes;
     Some(marks)
 }
 

@@ -77,9 +77,10 @@ fn detector(metadata: &Value) -> Option<&str> {
 /// The name in the list of detectors: `HAADF` for the index 1, if `Detector-1` is called so.
 fn listed_detector(metadata: &Value) -> Option<&str> {
     let index = &metadata["BinaryResult"]["DetectorIndex"];
-    let index = match index.as_str() {
-        Some(text) => text.to_owned(),
-        None => index.to_string(),
+    let index = match index {
+        Value::Null => return None,
+        Value::String(text) => text.clone(),
+        number => number.to_string(),
     };
     metadata["Detectors"][format!("Detector-{index}")]["DetectorName"].as_str()
 }
