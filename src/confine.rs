@@ -47,9 +47,11 @@ impl Bounds {
             if anywhere {
                 return Self { read: None, memory };
             }
-            read.insert(folder_of(file).to_owned());
-            // The folder that a symbolic link leads to.
-            read.extend(file.canonicalize().map(|file| folder_of(&file).to_owned()));
+            // Also the folder that a symbolic link leads to; `/` has none.
+            for path in [Some(file.to_owned()), file.canonicalize().ok()] {
+                let path = path.filter(|path| path.parent().is_some());
+                read.extend(path.map(|path| folder_of(&path).to_owned()));
+            }
         }
         let read = Some(read);
         Self { read, memory }

@@ -17,8 +17,8 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
     }
 }
 
-/// Whether a client's copy of the answer to a planned request is current, and how long the client
-/// may keep another one.
+/// Whether a client's copy of the answer to a planned request is current, or how long the client
+/// may keep a new one.
 pub(super) struct Freshness<'r> {
     context: &'r Context<'r>,
     plan: &'r RequestPlan,
@@ -48,16 +48,22 @@ impl<'r> Freshness<'r> {
     /// The response with 304, which is counted; `None` for incomplete data, which is never
     /// confirmed.
     pub fn not_modified(&self) -> Option<HttpResponse> {
-        if self.plan.cache_policy() == CachePolicy::No {
+        let policy = self.plan.cache_policy();
+        if policy == CachePolicy::No {
             return None;
         }
         self.context.site.service.metrics().not_modified.inc();
-        Some(self.described(HttpResponse::NotModified()).finish())
+        let mut response = self.under(policy, HttpResponse::NotModified());
+        Some(response.finish())
     }
 
     /// A response with an ETag and a `Cache-Control`.
-    pub fn described(&self, mut response: HttpResponseBuilder) -> HttpResponseBuilder {
-        let cache_control = match self.plan.cache_policy() {
+    pub fn described(&self, response: HttpResponseBuilder) -> HttpResponseBuilder {
+        self.under(self.plan.cache_policy(), response)
+    }
+
+    fn under(&self, policy: CachePolicy, mut response: HttpResponseBuilder) -> HttpResponseBuilder {
+        let cache_control = match policy {
             CachePolicy::AsConfigured => self.lifetime.clone(),
             CachePolicy::Revalidated => REVALIDATED,
             CachePolicy::No => NO_STORE,

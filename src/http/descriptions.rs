@@ -49,7 +49,8 @@ pub(super) async fn all(context: &Context<'_>) -> Answer {
             ..site.description.clone()
         })
     })
-    .await?;
+    .await;
+    let response = response.unwrap_or_else(|error| *error.0);
     Ok(match waiting {
         Some(token) => problem::marked(response, WaitingDataset(token)),
         None => response,
