@@ -30,7 +30,10 @@ impl TierKind {
     /// Whether it keeps tiles long enough for `voltile warm` to be worthwhile; Redis may drop them
     /// at any time.
     pub fn is_lasting(self) -> bool {
-        self != TierKind::Redis
+        match self {
+            TierKind::Directory | TierKind::Objects => true,
+            TierKind::Redis => false,
+        }
     }
 }
 
@@ -41,8 +44,8 @@ impl TierKind {
 pub trait Backend: Send + Sync {
     /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
     ///
-    /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later calls
-    /// `None`.
+    /// For a damaged tile, which is removed, it returns [`TierError::Corrupt`]; later calls return
+    /// `None`, unless the tile could not be removed.
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError>;
 
     /// Stores the PNG of a tile, replacing an existing one atomically.

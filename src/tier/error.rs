@@ -89,7 +89,7 @@ impl TierError {
     pub(super) fn corrupt(place: String, problem: &'static str, removed: Result<(), Self>) -> Self {
         let fate = match removed {
             Ok(()) => "was removed".to_owned(),
-            Err(error) => format!("cannot be removed ({error}), but will be replaced"),
+            Err(error) => format!("cannot be removed ({error})"),
         };
         TierError::Corrupt {
             place,

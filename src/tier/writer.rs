@@ -30,7 +30,8 @@ pub(super) struct MeteredTier {
     pub backend: Box<dyn Backend>,
     pub counters: TierCounters,
     log: ErrorLog,
-    /// The last error of each kind of operation, unless an operation of that kind succeeded since.
+    /// The last error of each kind of operation that was not transient, unless an operation of that
+    /// kind succeeded since.
     problems: Mutex<[Option<String>; 2]>,
     queue: Queue<QueuedTile>,
 }
@@ -44,7 +45,7 @@ struct QueuedTile {
     is_current: Box<dyn FnOnce() -> bool + Send>,
 }
 
-/// A kind of operation; a number among [`MeteredTier::problems`].
+/// A kind of operation; its value is an index of [`MeteredTier::problems`].
 #[derive(Clone, Copy)]
 enum Operation {
     Reading,
@@ -131,8 +132,9 @@ impl MeteredTier {
 
     /// Why tiles could not be read or written lately.
     pub fn problem(&self) -> Option<(TierKind, String)> {
-        let last = self.problems.lock().iter().rev().flatten().next().cloned();
-        Some((self.kind, self.backend.problem().or(last)?))
+        let [reading, writing] = self.problems.lock().clone();
+        let problem = self.backend.problem().or(writing).or(reading)?;
+        Some((self.kind, problem))
     }
 
     /// Closes the queue and waits until everything is written, for at most `within`; the rest is
@@ -155,8 +157,8 @@ impl MeteredTier {
         Ok(())
     }
 
-    /// Counts and logs an error, and notes it as the problem of this kind of operation; a success
-    /// clears the problem.
+    /// Counts and logs an error, and notes it as the problem of this kind of operation unless it is
+    /// transient; a success clears the problem.
     fn note<T>(&self, operation: Operation, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
             self.problems.lock()[operation as usize] = None;
