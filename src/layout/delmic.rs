@@ -14,8 +14,8 @@ use super::marks::Marks;
 use super::spacing::Spacing;
 use super::{group_of, last_of, number_after};
 
-/// Values of `State` that do not come from the instrument.
-const UNKNOWN: [f64; 2] = [111.0, 112.0];
+/// Values of `State` which say that a size was not measured by the instrument.
+const NOT_MEASURED: [f64; 2] = [111.0, 112.0];
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let acquisition = group_of(about.path.strip_suffix("/Image")?);
@@ -50,7 +50,7 @@ fn spacing(about: &About<'_>, axis: AxisName) -> Option<Spacing> {
     let path = about.beside(&format!("DimensionScale{letter}"));
     let scale = about.file.attributes(&path);
     if let Some(state) = scale.number("State")
-        && UNKNOWN.contains(&state)
+        && NOT_MEASURED.contains(&state)
     {
         return None;
     }

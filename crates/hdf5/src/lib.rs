@@ -7,7 +7,8 @@
 //! - [`volume`]: the trait [`volume::Volume`], from which boxes are read; stacks, series and
 //!   further volumes made of volumes.
 //! - [`volume::hdf5`]: the datasets of HDF5 files.
-//! - [`store`]: objects in object storage and on web servers, of one version, by ranges.
+//! - [`store`]: ranges of bytes of objects in object storage and on web servers, all of the same
+//!   version of the object.
 //!
 //! # Example
 //!
@@ -22,14 +23,14 @@
 //!   the file or of the index.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
 //!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
-//!   driver of ours. Files that grow are the exception: their chunks, as one state of the chunk
-//!   index names them, are read as they are now, unless the file was written anew
-//!   (`volume::hdf5::file`).
+//!   driver of ours. Files that grow are the exception: their chunk index is taken at one moment,
+//!   and the chunks that it names are read with the bytes that they have later, unless the file was
+//!   written anew (`volume::hdf5::file`).
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
 //!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
 //!   way to them, are audited, and the file driver opens only the files that they lead to.
 //!   (External raw files of such a source are the exception: libhdf5 opens them by name; they are
-//!   audited, and compared before and after each read.)
+//!   audited, and their lengths and modification times are compared before and after each read.)
 //! - Waiting for a chunk cannot deadlock: the leader of a chunk's flight reads and decodes, and
 //!   waits at most for the chunk's stored bytes, which the threads of the store fetch.
 //! - A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it;

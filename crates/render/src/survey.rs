@@ -3,10 +3,10 @@
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
 //! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
 //! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
-//! out, even if the file does not declare them and they are only likely to. A blank time point is
-//! left out too, and one of at least five time points if it is far brighter or darker than the rest:
-//! a series must not be dark because its first frame is a flash. For RGB data, the window is that
-//! of red; percentiles and histogram cover all three components.
+//! out; also values that the file does not declare, but that probably stand for missing data. A
+//! blank time point is left out too, and one of at least five time points if it is far brighter or
+//! darker than the rest: a series must not be dark because its first frame is a flash. For RGB
+//! data, the window is that of red; percentiles and histogram cover all three components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ pub struct Survey {
     /// The window from the 0.1 to the 99.9 percentile; the full range of the type if the sample is
     /// empty.
     pub window: Window,
-    /// The 0.1, 1, 50, 99 and 99.9 percentiles of the finite values; empty if there are none.
+    /// The 0.1, 1, 50, 99 and 99.9 percentiles of the values that the window is computed from;
+    /// empty if there are none.
     pub percentiles: Vec<Percentile>,
     /// The histogram of the finite values; absent if there are none.
     pub histogram: Option<Histogram>,
@@ -76,8 +77,9 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// The window of 8-bit data: as stored, unless the sample covers less than a quarter of the
-    /// range; then the file's display range, if it has one. A sample of one value says nothing.
+    /// The window of unsigned bytes, whose histogram has one bin for each value: as stored, unless
+    /// the sample covers less than a quarter of the 256 values. Then it is the file's display
+    /// range, if it has one, else the range of the sample. A sample of equal values says nothing.
     pub fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
         let histogram = self.histogram.iter();
@@ -85,7 +87,11 @@ impl Survey {
         let mut values = counts
             .filter(|(_, count)| **count > 0)
             .map(|(value, _)| value);
-        let (Some(least), Some(greatest)) = (values.next(), values.last()) else {
+        let Some(least) = values.next() else {
+            return Window::AsStored;
+        };
+        let Some(greatest) = values.last() else {
+            // All values are equal.
             return Window::AsStored;
         };
         // Where nearly all voxels are alike, the few others decide.
@@ -138,6 +144,8 @@ pub fn survey(
     with_samples!(voxel.samples(), typed => measured(volumes, typed, missing, voxel.full_window()))
 }
 
+/// Samples volumes of the voxel type `T`. `all`, which is empty, only tells that type; `full` is
+/// its full range.
 fn measured<'a, T: Voxel>(
     volumes: impl Iterator<Item = &'a dyn Volume>,
     mut all: Vec<T>,
@@ -149,7 +157,7 @@ fn measured<'a, T: Voxel>(
         all.extend(present::<T>(volume, missing)?);
         if component == 0 {
             all.sort_unstable_by(by_value);
-            window = between(&telling(without_fill(&all)));
+            window = between(&windowed(without_fill(&all)));
         }
     }
     all.sort_unstable_by(by_value);
@@ -157,7 +165,7 @@ fn measured<'a, T: Voxel>(
     let histogram = histogram(all, (size_of::<T>() == 1).then_some(full));
     Ok(Survey {
         window: window.unwrap_or(full),
-        percentiles: percentiles(&telling(all)),
+        percentiles: percentiles(&windowed(all)),
         central: central(all).filter(|central| Some(central) != histogram.as_ref()),
         histogram,
     })
@@ -168,7 +176,7 @@ fn measured<'a, T: Voxel>(
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
     let least = sorted.len().div_ceil(2);
     let mut rest = sorted;
-    // Values that differ much from each other are found one after the other.
+    // Fill values that are far from each other are left out one after the other, outermost first.
     while let Some(inner) = without_far_ends(rest, least) {
         rest = inner;
     }
@@ -194,8 +202,8 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     None
 }
 
-/// A sorted sample without its first `low` and last `high` values, if there are any and they are far
-/// from all others.
+/// A sorted sample without its first `low` and last `high` values, if there are any and they are
+/// far from all others.
 fn far_from_ends<T: Voxel>(sorted: &[T], low: usize, high: usize) -> Option<&[T]> {
     let (below, rest) = sorted.split_at_checked(low)?;
     let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
@@ -220,9 +228,9 @@ fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
     ends
 }
 
-/// The values of a sorted sample whose percentiles are the window: those of sparse floats without
-/// zeros.
-fn telling<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
+/// The values of a sorted sample that the window is computed from: all of them; but of floats that
+/// are nearly all zero, only the others.
+fn windowed<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     let is_zero = |value: &T| value.to_f64() == 0.0;
     let high = percentile(sorted, 1000 - PERMILLE);
     if T::IS_FLOAT && high.is_some_and(is_zero) && !sorted.iter().all(is_zero) {
@@ -295,7 +303,8 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
 
 /// The time points without outliers: time points whose median lies outside the windows of all other
 /// time points. Nothing is left out if more than a fifth are outliers, because then the series
-/// simply changes much. Any number of blank time points is left out if all have the same value.
+/// simply changes much. Blank time points are left out before: any number of them if they all have
+/// the same value, else only if they are at most a third of all.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
@@ -366,6 +375,7 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
                     start: Xyz::new(*x, *y, *z),
                     size: Xyz::new(*width, *height, *depth),
                 };
+                // Of a large box only the first block, because the size of the sample is bounded.
                 regions.extend(region.blocks(shape.chunk, BOX_VOXELS).next());
             }
         }
@@ -652,7 +662,8 @@ mod tests {
         assert_eq!(whole.window, Window::Whole { lo: 0, hi: 0 });
     }
 
-    /// A series of 100 × 1 × 1 voxels, each 0 to 99 times the brightness of its time point.
+    /// A series of 100 × 1 × 1 voxels, which are 20 to 119 times the brightness of their time
+    /// point.
     fn series(brightness: &'static [u16]) -> Series {
         let size = Xyz::new(100, 1, 1);
         let frame = move |time: u64| {
@@ -685,7 +696,7 @@ mod tests {
         assert_eq!(
             window(&[10, 0, 10, 400, 10]),
             all,
-            "nor if a fifth is blank"
+            "nor is one of four beside a blank one"
         );
         assert_eq!(
             window(&[400, 10, 10, 10, 10, 10, 10, 10, 1]),
@@ -701,7 +712,7 @@ mod tests {
         assert_eq!(
             window(&[1, 10, 100]),
             Window::Whole { lo: 20, hi: 11_900 },
-            "not most of them"
+            "two of three are too many to leave out"
         );
     }
 

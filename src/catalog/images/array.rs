@@ -14,7 +14,8 @@ pub(in crate::catalog) struct Images {
     pub channels: BTreeMap<Name, Vec<ArrayLevel>>,
     /// The channels that form the dataset's image.
     pub members: Vec<Name>,
-    /// The labels with as many levels as the dataset's image.
+    /// The labels that fit the dataset's image, each with the levels that correspond to the
+    /// image's.
     pub labels: BTreeMap<Name, Vec<ArrayLevel>>,
 }
 

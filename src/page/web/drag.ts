@@ -38,7 +38,7 @@ export class Drag {
     cover.addEventListener("pointerdown", (event) => {
       event.stopPropagation();
       cover.setPointerCapture(event.pointerId);
-      // If one of the ends is taken, it moves and the other one stays.
+      // `to` is the end that moves: if the pointer takes the end `from`, the ends change places.
       const taken = (event.target as Element).getAttribute("data-end");
       if (taken === null) this.from = this.to = pointOf(event);
       else if (taken === "0") [this.from, this.to] = [this.to, this.from];

@@ -31,7 +31,7 @@ export interface Pointed {
   name: string;
 }
 
-/** The slab of a plane whose normal is this axis. */
+/** A shown slab: the value of each pixel comes from a column of voxels along `axis`, the plane's normal. */
 export interface Column {
   axis: number;
   slab: Slab;
@@ -46,7 +46,8 @@ interface Here {
 export class Pointer {
   /** The values that were shown last. */
   values: Pointed[] = [];
-  private voxel = "";
+  /** What the values are for, as JSON; empty if there are none. */
+  private shown = "";
   private timer = 0;
   private ending = new AbortController();
 
@@ -65,9 +66,9 @@ export class Pointer {
     const key = here.length
       ? JSON.stringify([place, view.time, column, here.map(({ channel }) => channel.name)])
       : "";
-    if (key === this.voxel) return;
+    if (key === this.shown) return;
     this.forget();
-    this.voxel = key;
+    this.shown = key;
     if (!key) return;
     this.timer = window.setTimeout(() => void this.read(dataset, here, view.time, column), REST);
   }
@@ -114,8 +115,9 @@ export class Pointer {
   ): Promise<number | null> {
     const first = at(firstOf(channel), axis);
     const count = at(channel.levels[0]?.size ?? [1, 1, 1], axis);
-    const whole = at(endOf(companions(dataset, channel)), axis);
-    const [from, to] = around(slab, at(voxel, axis) + first, whole);
+    // Slabs end where the channels that are shown together end, such as a mosaic.
+    const end = at(endOf(companions(dataset, channel)), axis);
+    const [from, to] = around(slab, at(voxel, axis) + first, end);
     const start: Triple = [...voxel];
     const size: Triple = [1, 1, 1];
     start[axis] = clamp(from - first, 0, count);
@@ -133,12 +135,12 @@ export class Pointer {
     return projected(slab, present, missingOf(channel));
   }
 
-  /** Drops the values, and requests for others. */
+  /** Drops the values, and gives up the requests for new ones. */
   forget(): void {
     window.clearTimeout(this.timer);
     this.ending.abort();
     this.ending = new AbortController();
     this.values = [];
-    this.voxel = "";
+    this.shown = "";
   }
 }

@@ -71,6 +71,7 @@ impl Breaker {
     pub fn opened(rule: BreakerRule) -> Self {
         let state = BreakerState::Open {
             until: Instant::now(),
+            // Doubled if the first probe fails.
             pause: rule.first_pause / 2,
             probing: false,
         };
@@ -135,6 +136,7 @@ impl Breaker {
 impl Permit<'_> {
     /// Reports a success. Returns whether it closes the breaker.
     pub fn succeeded(mut self) -> bool {
+        // Taken, because dropping the permit would otherwise report that there was no attempt.
         let is_probe = std::mem::take(&mut self.is_probe);
         let mut state = self.breaker.state.lock();
         match &mut *state {
@@ -157,6 +159,7 @@ impl Permit<'_> {
     }
 
     fn failed_at(mut self, now: Instant) -> bool {
+        // Taken, because dropping the permit would otherwise report that there was no attempt.
         let is_probe = std::mem::take(&mut self.is_probe);
         let rule = self.breaker.rule;
         let mut state = self.breaker.state.lock();

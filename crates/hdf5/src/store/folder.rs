@@ -1,8 +1,8 @@
 //! A folder of small objects in a bucket, read and written whole: for caches.
 //!
-//! Unlike reads of data files, operations are not retried, and each has a timeout. The folder has
-//! its own circuit breakers, so that callers do not wait for a store that does not answer: one for
-//! reads and one for writes, because a store that refuses writes may still be readable.
+//! Operations are not retried, unlike reads of data files, and their timeouts are short. The folder
+//! has its own circuit breakers, so that callers do not wait for a store that does not answer: one
+//! for reads and one for writes, because a store that refuses writes may still be readable.
 
 use std::fmt;
 use std::future::Future;
@@ -22,8 +22,8 @@ use super::error::StoreError;
 use super::transport::received_bytes;
 use crate::store::address::Address;
 
-/// After this many failures in a row, a store gets only one operation after each pause, until it
-/// succeeds.
+/// Once this many more operations have failed than succeeded lately, a store gets only one
+/// operation after each pause, until one succeeds.
 const RULE: BreakerRule = BreakerRule {
     failures: 3,
     first_pause: Duration::from_secs(1),
@@ -116,8 +116,8 @@ impl Folder {
         Some(format!("{} {problem}", self.public))
     }
 
-    /// The bytes of an object, cut off soon after `most`; `None` if it does not exist.
-    /// Blocks.
+    /// The bytes of an object; `None` if it does not exist. Of an object that is longer than
+    /// `most`, only the beginning, which may be a little longer than `most`. Blocks.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = self.object(name);
         self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
