@@ -170,5 +170,5 @@ fn print_message(message: &clap::Error) -> ExitCode {
         log.message(output::terminal_safe(&message.render().to_string()).trim_end());
         return ExitCode::from(2);
     }
-    finish(&log, output::explained(message.print()))
+    finish(&log, output::as_failure(message.print()))
 }

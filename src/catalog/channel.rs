@@ -81,7 +81,8 @@ pub struct Channel {
     pub fingerprint: Fingerprint,
 }
 
-/// Where a channel's window comes from. Its hash is part of the versions of datasets.
+/// Where a channel's window comes from. Its hash is part of the versions of datasets:
+/// the order of the variants must not change.
 #[derive(Debug, Hash)]
 pub(super) enum WindowSource {
     /// The settings or the file.
@@ -219,7 +220,7 @@ impl Channel {
     }
 
     /// Whether the window comes from a sample.
-    pub(super) fn is_sampled(&self) -> bool {
+    pub(super) fn has_sampled_window(&self) -> bool {
         !matches!(self.window_source, WindowSource::Known(_))
     }
 

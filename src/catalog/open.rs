@@ -146,16 +146,16 @@ impl RunningTrials {
 }
 
 impl Catalog {
-    /// Opens everything that the settings name, without trials. `activity` lets the volumes yield to
-    /// busy render threads.
+    /// Opens everything that the settings name, without trials. `activity` lets the volumes yield
+    /// to busy render threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> OpenedCatalog {
         let files = Files::new(Store::new(None, metrics.stores.clone(), None));
         let waiting = BTreeSet::new();
         Self::open_tried(files, settings, waiting, &accept_all, metrics, activity)
     }
 
-    /// Opens everything that the settings name, after its trials, except for the datasets `waiting`,
-    /// which are to be opened later.
+    /// Opens everything that the settings name, after its trials, except for the datasets
+    /// `waiting`, which are to be opened later.
     pub fn open_tried(
         files: Files,
         settings: &Settings,
@@ -268,9 +268,9 @@ impl Catalog {
         all
     }
 
-    /// Opens these datasets of the settings, each when the trials of its files have ended, and calls
-    /// `note` with those that were opened together. A dataset waits for the trials of others as
-    /// long as one of them ends every `patience`.
+    /// Opens these datasets of the settings, each when the trials of its files have ended, and
+    /// calls `note` with those that were opened together. A dataset waits for the trials of others
+    /// as long as one of them ends every `patience`.
     ///
     /// A dataset that is open with the same settings becomes its next generation: channels whose
     /// files have not changed are kept with their samples, and it is a fault if a channel that was
@@ -541,6 +541,7 @@ impl DatasetOpening<'_> {
             limits: self.catalog.limits,
             derived: DerivedFacts::default(),
         };
+        // The rest is found from the dataset itself; first all notices.
         self.note_truncation(&dataset);
         dataset.notices = self.public_notices(&dataset);
         dataset.folder = folder(&dataset).unwrap_or_default();

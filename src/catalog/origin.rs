@@ -63,8 +63,10 @@ impl Origin {
     }
 
     /// Whether its voxels are seen through windows that come from samples.
-    pub fn is_sampled(&self) -> bool {
-        self.channels.iter().any(|channel| channel.is_sampled())
+    pub fn has_sampled_window(&self) -> bool {
+        self.channels
+            .iter()
+            .any(|channel| channel.has_sampled_window())
     }
 
     /// Has the files checked for changes, unless that was done recently, and returns whether one

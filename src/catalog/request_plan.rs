@@ -118,7 +118,7 @@ impl RequestPlan {
         if self.is_black() || !self.footprint().is_final() {
             return CachePolicy::No;
         }
-        if self.cutout().is_some() || !self.origin.is_sampled() {
+        if self.cutout().is_some() || !self.origin.has_sampled_window() {
             return CachePolicy::AsConfigured;
         }
         CachePolicy::Revalidated

@@ -48,13 +48,14 @@ pub enum NotFound {
     /// The level is not stored, and a tile of it would be derived from too many voxels.
     #[error("{0}")]
     TooCostly(String),
-    /// The box is larger than boxes may be.
+    /// The box, the chunks that hold it, or its file are larger than allowed.
     #[error("{0}")]
     TooLarge(String),
-    /// The box is no chunk of the level: such an address is wrong in every generation of the file.
+    /// The box is no chunk of the level.
     #[error("{0}")]
     OffGrid(String),
-    /// Anything else that does not exist; the text says what exists instead, if that helps.
+    /// Anything else that does not exist or cannot be shown; the text says what can be requested
+    /// instead, if that helps.
     #[error("{0}")]
     Other(String),
 }

@@ -91,7 +91,8 @@ impl LogWriter {
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false);
-        // Each event passes the filter of one of the two formats.
+        // Each event passes the filter of one of the two formats; or of both or none, if the format
+        // changes between the filters.
         let is_chosen = |is_of_json: bool| {
             let is_json = Arc::clone(&self.is_json);
             dynamic_filter_fn(move |_, _| is_json.load(Ordering::Relaxed) == is_of_json)

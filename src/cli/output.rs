@@ -86,11 +86,11 @@ pub(super) fn is_control(character: char) -> bool {
 
 fn written(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    explained(out.write_all(bytes).and_then(|()| out.flush()))
+    as_failure(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Turns an error of standard output into a failure.
-pub(super) fn explained(written: io::Result<()>) -> Result<(), Failure> {
+pub(super) fn as_failure(written: io::Result<()>) -> Result<(), Failure> {
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::NobodyReads,
         _ => anyhow::anyhow!("standard output cannot be written: {error}").into(),

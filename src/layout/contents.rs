@@ -130,7 +130,8 @@ impl Layout {
         }
     }
 
-    /// A layout that finds its files and channels by paths, and marks nothing.
+    /// A layout with functions of its own that recognise a file and find its channels. It marks
+    /// nothing.
     pub const fn of_paths(
         name: &'static str,
         recognise: fn(&Contents<'_>) -> Option<String>,

@@ -16,7 +16,8 @@ use crate::catalog::{Catalog, NotFound, Origin, Precomputed, RequestPlan, Subjec
 
 impl TileService {
     /// Plans a request to a dataset of a catalogue. If its key depends on windows that have yet to
-    /// be measured, the client waits for them in the render queue, and the request is planned again.
+    /// be measured, the client waits for them in the render queue, and the request is planned
+    /// again.
     pub async fn plan(
         &self,
         catalog: &Catalog,

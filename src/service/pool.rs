@@ -3,8 +3,8 @@
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue
 //! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
 //! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
-//! takes the place of a job, which it gives back as soon as a job waits: together, jobs and idle work
-//! that wait for one file take at most as many threads as render, so that there is a thread to
+//! takes the place of a job, which it gives back as soon as a job waits: together, jobs and idle
+//! work that wait for one file take at most as many threads as render, so that there is a thread to
 //! replace each of them.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
@@ -190,8 +190,9 @@ impl RenderPool {
         let (sender, result) = oneshot::channel();
         let place = self.0.activity.enter();
         let _queued = self.0.turns.enter(key, demand, move |turn| {
-            // If the job panics, its place is dropped before its turn, so that the count of active
-            // jobs never includes both this job and the next.
+            // Bound in this order, because variables are dropped in the reverse order: if the job
+            // panics, its place is dropped before its turn, so that the count of active jobs never
+            // includes both this job and the next.
             let (turn, place) = match turn {
                 Ok(turn) => (turn, place),
                 Err(busy) => {

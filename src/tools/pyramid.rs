@@ -337,8 +337,8 @@ impl PyramidWork {
     ) -> Result<FamilyFailures, PyramidError> {
         let (done, missing): (Vec<PieceId>, Vec<PieceId>) =
             pieces.iter().partition(|id| folder.has(**id));
-        let [total, done] = [pieces, &done].map(|pieces| self.voxels(pieces).iter().sum());
-        progress.begin(total, done);
+        let voxels_of = |pieces: &[PieceId]| self.voxels(pieces).iter().sum();
+        progress.begin(voxels_of(pieces), voxels_of(&done));
         let failures = Mutex::new(self.undecodable());
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.get())

@@ -34,7 +34,8 @@ impl Certificates {
     /// Reads the files again; `None` if they hold the certificates in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
         let read = Self::read(files)?;
-        // With the same certificate, the key is the same: they match.
+        // With the same certificate, the key is the same, because reading them checks that they
+        // match.
         let is_new = read.current().cert != self.current().cert;
         Ok(is_new.then_some(read))
     }

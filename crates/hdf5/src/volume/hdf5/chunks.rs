@@ -279,16 +279,16 @@ pub(super) struct ChunkRequest<'a> {
     pub voxels: u64,
     /// The type to decode to.
     pub voxel: VoxelType,
-    /// The trace of the request that it is for.
+    /// The trace of the client's request, if there is one.
     pub trace: Option<&'a Trace>,
-    /// The id of that request, for the log.
-    pub request: Option<&'a RequestId>,
+    /// The id of the client's request, for the log.
+    pub request_id: Option<&'a RequestId>,
     /// Where it is noted if it is decoded in part.
     pub unfinished: Option<&'a UnfinishedChunks>,
 }
 
 impl<'a> ChunkRequest<'a> {
-    /// A chunk that no client's request wants.
+    /// A request without a trace, an id, and a list of unfinished chunks.
     pub fn new(
         dataset: &'a Arc<StoredDataset>,
         at: Position,
@@ -301,7 +301,7 @@ impl<'a> ChunkRequest<'a> {
             voxels,
             voxel,
             trace: None,
-            request: None,
+            request_id: None,
             unfinished: None,
         }
     }

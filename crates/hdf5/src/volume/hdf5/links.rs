@@ -374,8 +374,8 @@ impl Follower<'_> {
     }
 
     /// Checks and collects, recursively, all files that reading the dataset would open; returns
-    /// whether it is a virtual dataset all of whose sources are missing. `depth` is 0 for the dataset
-    /// to be opened, 1 for its sources, and so on.
+    /// whether it is a virtual dataset all of whose sources are missing. `depth` is 0 for the
+    /// dataset to be opened, 1 for its sources, and so on.
     fn audit(
         &self,
         found: &FoundObject<Dataset>,
@@ -550,8 +550,8 @@ impl Follower<'_> {
             return Ok(Some(Arc::clone(from)));
         }
         let files = &mut audit.result.files;
-        // The library also tries the working directory, where our file driver opens nothing.
         let mut found = None;
+        // The library also tries the working directory, where our file driver opens nothing.
         for target in places(from, name) {
             if target.exists()
                 && let Some(resolved) = self.allowed(from, name, &target)?
@@ -559,7 +559,7 @@ impl Follower<'_> {
                 found = Some((target, resolved));
                 break;
             }
-            // If a file appears there, the library would read it.
+            // If a file that can be read appears there, the library would read it.
             files.insert(FileIdentity::missing(&target));
         }
         let Some((target, resolved)) = found else {

@@ -120,7 +120,8 @@ impl ListedPlace {
     }
 }
 
-/// The number of names on a path of the form `/a/b`.
+/// The number of names on a path of the form `/a/b`. (A slash in the name of a link, which only
+/// libraries other than HDF5's can write, counts as well.)
 fn depth(path: &str) -> usize {
     path.matches('/').count()
 }

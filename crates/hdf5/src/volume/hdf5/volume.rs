@@ -374,7 +374,7 @@ impl BoxReading<'_> {
         };
         ChunkRequest {
             trace: self.trace(),
-            request: self.trace().and_then(Trace::request_id),
+            request_id: self.trace().and_then(Trace::request_id),
             unfinished: self.request.policy.unfinished.as_ref(),
             ..ChunkRequest::new(dataset, wanted.at, voxels, shape.voxel)
         }

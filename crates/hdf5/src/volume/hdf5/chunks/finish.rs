@@ -130,7 +130,7 @@ impl ChunkStore {
                     return Err(error);
                 }
                 if voxels == WHOLE {
-                    warn_of(&error, wanted.request);
+                    warn_of(&error, wanted.request_id);
                 }
                 let chunk = decode(wanted.voxels)?;
                 if voxels == WHOLE {
@@ -169,7 +169,7 @@ impl ChunkStore {
                 dataset: Arc::downgrade(wanted.dataset),
                 at: wanted.at,
                 voxel: wanted.voxel,
-                request: wanted.request.cloned(),
+                request: wanted.request_id.cloned(),
             });
         }
     }
@@ -179,7 +179,7 @@ impl ChunkStore {
         if wanted.dataset.note_corrupt(&wanted.at) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
-                request = wanted.request.map(RequestId::as_str),
+                request = wanted.request_id.map(RequestId::as_str),
                 "{error}; every tile that touches this chunk is an error until the file is mended"
             );
         }
@@ -206,7 +206,7 @@ impl UnfinishedChunk {
         // The file may have been closed.
         let dataset = self.dataset.upgrade().ok_or(Abandoned)?;
         let wanted = ChunkRequest {
-            request: self.request.as_ref(),
+            request_id: self.request.as_ref(),
             ..ChunkRequest::new(&dataset, self.at, WHOLE, self.voxel)
         };
         let key = wanted.key();
@@ -226,7 +226,7 @@ impl UnfinishedChunk {
             }
             // The prefix stays, and is not finished again.
             Err(damage @ ReadError::Damaged { .. }) => {
-                warn_of(&damage, wanted.request);
+                warn_of(&damage, wanted.request_id);
                 if let Some(prefix) = prefix {
                     prefix.settle();
                 }

@@ -22,16 +22,7 @@ pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
     match *values {
         // All bits are significant: nothing is packed.
         [_length, idle, _count, _class, _width, ..] if idle != 0 => boxed(Unchanged),
-        [
-            _length,
-            _idle,
-            count,
-            ATOMIC,
-            width,
-            order,
-            precision,
-            offset,
-        ] => {
+        [_length, 0, count, ATOMIC, width, order, precision, offset] => {
             let elements = IntegerLayout::new(count, width, order)?;
             let end = u64::from(precision) + u64::from(offset);
             if precision == 0 || end > u64::from(8 * width) {
