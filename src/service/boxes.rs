@@ -160,7 +160,7 @@ mod tests {
         Client::V4([192, 0, 2, number].into())
     }
 
-    /// What is held, if it is admitted at once.
+    /// The held memory, if it is admitted at once.
     fn held(memory: &BoxMemory, number: u8, bytes: u64) -> Option<HeldMemory> {
         match pin!(memory.hold(client(number), bytes)).poll(&mut Context::from_waker(Waker::noop()))
         {

@@ -46,7 +46,7 @@ interface Here {
 export class Pointer {
   /** The values that were shown last. */
   values: Pointed[] = [];
-  /** What the values are for, as JSON; empty if there are none. */
+  /** The place and channels of the values, as JSON; empty if there are none. */
   private shown = "";
   private timer = 0;
   private ending = new AbortController();

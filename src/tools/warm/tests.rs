@@ -165,7 +165,7 @@ fn selection(planes: &[Plane]) -> Selection {
     }
 }
 
-/// What a cache of `bytes` decodes for these tiles: how many boxes, and how many distinct ones.
+/// The numbers of boxes and of distinct boxes that a cache of `bytes` decodes for these tiles.
 fn decoded(volume: &Volume, tiles: impl Iterator<Item = TileRequest>, bytes: u64) -> (u64, u64) {
     let room = bytes / (volume.chunk.volume() * VOXEL + 256);
     let (mut kept, mut decodes, mut different) = (LruCache::unbounded(), 0, HashSet::new());

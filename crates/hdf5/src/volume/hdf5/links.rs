@@ -110,7 +110,7 @@ pub struct MissingFiles {
 /// The state of an audit.
 #[derive(Default)]
 struct Audit {
-    /// What has been found so far.
+    /// The findings so far.
     result: Audited,
     /// The sources visited, as (file, dataset), each with what is missing, if anything is.
     seen: HashMap<(Location, String), Option<String>>,
