@@ -111,7 +111,7 @@ impl Dataset {
         let view = self.view(channel, level)?;
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
-        if !(is_within.x && is_within.y && is_within.z) {
+        if !is_within.everywhere() {
             return Err(NotFound::Other(format!(
                 "the box reaches beyond level {} of the channel {}, which is {} voxels (x, y, z)",
                 level.number(),

@@ -481,7 +481,7 @@ impl Channel {
         let voxels = between.translation().map(f64::round);
         let alike =
             between.only_moves(Xyz::all(CLOSE)) && self.facts.voxel_unit == other.facts.voxel_unit;
-        let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
+        let is_sound = voxels.map(|count| count.abs() <= FURTHEST).everywhere();
         (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }
 

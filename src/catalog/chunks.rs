@@ -47,7 +47,7 @@ fn is_ordered(finer: &LevelView, coarser: &LevelView) -> bool {
     let is_finer = finer
         .factor
         .zip(coarser.factor, |finer, coarser| finer <= coarser);
-    is_finer == Xyz::all(true)
+    is_finer.everywhere()
 }
 
 impl StoredLevel {
@@ -84,7 +84,7 @@ fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {
         EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start())
     });
     let is_small = clipped.volume().saturating_mul(bytes) <= MAX_BYTES;
-    (is_good == Xyz::all(true) && is_small).then_some(clipped)
+    (is_good.everywhere() && is_small).then_some(clipped)
 }
 
 #[cfg(test)]

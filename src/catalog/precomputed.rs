@@ -15,6 +15,7 @@ use std::sync::Arc;
 use voltile_base::geometry::{LevelView, Xyz, at_level};
 use voltile_base::name::Name;
 use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
+use voltile_base::text::joined;
 use voltile_base::units;
 use voltile_render::plan::{AcceptedCodings, Coding};
 
@@ -151,12 +152,12 @@ impl Catalog {
             encoding, scales, ..
         } = dataset.known_precomputed(channel)?;
         let Some(scale) = scales.iter().find(|scale| scale.level == level) else {
-            let numbers = scales.iter().map(|scale| scale.level.number().to_string());
+            let numbers = scales.iter().map(|scale| scale.level.number());
             return Err(NotFound::Other(format!(
                 "level {} of the channel {} is not served in Neuroglancer's format; the levels in its info file are {}",
                 level.number(),
                 channel.name,
-                numbers.collect::<Vec<_>>().join(", ")
+                joined(numbers)
             )));
         };
         let region = scale.region(request.bounds).ok_or_else(|| {

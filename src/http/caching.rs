@@ -53,16 +53,20 @@ impl<'r> Freshness<'r> {
             return None;
         }
         self.context.site.service.metrics().not_modified.inc();
-        let mut response = self.under(policy, HttpResponse::NotModified());
+        let mut response = self.with_policy(policy, HttpResponse::NotModified());
         Some(response.finish())
     }
 
     /// A response with an ETag and a `Cache-Control`.
     pub fn described(&self, response: HttpResponseBuilder) -> HttpResponseBuilder {
-        self.under(self.plan.cache_policy(), response)
+        self.with_policy(self.plan.cache_policy(), response)
     }
 
-    fn under(&self, policy: CachePolicy, mut response: HttpResponseBuilder) -> HttpResponseBuilder {
+    fn with_policy(
+        &self,
+        policy: CachePolicy,
+        mut response: HttpResponseBuilder,
+    ) -> HttpResponseBuilder {
         let cache_control = match policy {
             CachePolicy::AsConfigured => self.lifetime.clone(),
             CachePolicy::Revalidated => REVALIDATED,

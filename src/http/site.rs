@@ -8,6 +8,7 @@ use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
 use parking_lot::RwLock;
 use voltile_base::description::{CachesDescription, MountDescription, SiteDescription};
 use voltile_base::request::TilePath;
+use voltile_base::text::joined;
 
 use super::document::Documents;
 use super::events::Listeners;
@@ -99,15 +100,10 @@ impl Site {
 
     /// The problem of a path with an unknown tile service.
     pub fn unknown_mount(&self, name: &str) -> String {
-        let mounts: Vec<&str> = self
-            .server
-            .mounts
-            .iter()
-            .map(|mount| mount.tile_service.as_str())
-            .collect();
+        let mounts = self.server.mounts.iter().map(|mount| &mount.tile_service);
         format!(
             "there is no tile service {name:?}; there is {}",
-            mounts.join(", ")
+            joined(mounts)
         )
     }
 

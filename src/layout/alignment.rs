@@ -57,7 +57,7 @@ impl Ratio {
         };
         let own_size = labels.facts.voxel_size?;
         let exact = own_size.zip(image.facts.voxel_size?, |own, other| own * unit / other);
-        let is_whole = exact.map(is_whole_ratio) == Xyz::all(true);
+        let is_whole = exact.map(is_whole_ratio).everywhere();
         let times = is_whole.then(|| exact.map(|ratio| ratio.round() as u64));
         Some(Self { exact, times, unit })
     }

@@ -206,7 +206,7 @@ pub(super) struct VoxelSize {
 impl VoxelSize {
     /// A size along each axis; `None` unless all are positive and finite.
     pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
-        let is_usable = size.map(|edge| edge.is_finite() && edge > 0.0) == Xyz::all(true);
+        let is_usable = size.map(|edge| edge.is_finite() && edge > 0.0).everywhere();
         is_usable.then_some(Self {
             size,
             unit: unit.and_then(usual_unit),
@@ -274,7 +274,9 @@ pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
 /// Three whole factors from 1 on, along x, y and z.
 pub(super) fn whole_factor(numbers: &[f64]) -> Option<Xyz<u64>> {
     let factor = xyz(numbers)?;
-    let is_whole = factor.map(|number| number >= 1.0 && number.fract() == 0.0) == Xyz::all(true);
+    let is_whole = factor
+        .map(|number| number >= 1.0 && number.fract() == 0.0)
+        .everywhere();
     is_whole.then(|| factor.map(|number| number as u64))
 }
 

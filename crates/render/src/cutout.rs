@@ -10,6 +10,7 @@ use bytes::Bytes;
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::Xyz;
 use voltile_base::paint::BoxFormat;
+use voltile_base::text::joined;
 use voltile_hdf5::volume::{ReadError, ReadPolicy, ReadRequest, Volume, VoxelType};
 
 pub use self::imagej::imagej_has;
@@ -159,11 +160,10 @@ fn own_voxels(
 /// The header of an `.npy` file, format version 1.0 (numpy.lib.format). It says, for example,
 /// `{'descr': '|u1', 'fortran_order': False, 'shape': (9, 20, 30), }`.
 fn npy_header(plan: &Cutout) -> Vec<u8> {
-    let extents: Vec<String> = plan.shape().iter().map(u64::to_string).collect();
     let text = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
         descr(plan.voxel),
-        extents.join(", ")
+        joined(plan.shape())
     );
     // Magic, version and length take 10 bytes; the header ends in a line feed at a multiple of 64.
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;

@@ -71,8 +71,9 @@ impl Dataset {
         let bytes = chunk
             .volume()
             .saturating_mul(channel.voxel.stored_bytes() as u64);
-        let is_only_one =
-            chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
+        let is_only_one = chunk
+            .zip(level.shape.size, |edge, extent| edge >= extent)
+            .everywhere();
         if bytes > MAX_PASSED_BYTES
             || chunk.volume() > self.limits.voxels_per_box
             || (bytes < MIN_PASSED_BYTES && !is_only_one)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use voltile_base::geometry::{Affine, Level, Region, Xyz};
 use voltile_base::paint::Kind;
+use voltile_base::text::joined;
 use voltile_hdf5::volume::VoxelType;
 
 use super::array::ArrayLevel;
@@ -113,13 +114,10 @@ impl<'a> Multiscale<'a> {
     pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
         let found = self.levels.iter().find(|array| array.level == level);
         found.ok_or_else(|| {
-            let numbers = self
-                .levels
-                .iter()
-                .map(|array| array.level.number().to_string());
+            let numbers = self.levels.iter().map(|array| array.level.number());
             NotFound::Other(format!(
                 "the image has the arrays {}; there is no {}",
-                numbers.collect::<Vec<_>>().join(", "),
+                joined(numbers),
                 level.number()
             ))
         })

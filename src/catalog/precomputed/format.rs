@@ -160,13 +160,15 @@ impl PrecomputedScale {
         let end = bounds.zip(self.offset, |(_, end), offset| from_offset(end, offset));
         let start = Xyz::new(start.x?, start.y?, start.z?);
         let end = Xyz::new(end.x?, end.y?, end.z?);
-        let is_inside = start.zip(self.size, |start, size| start < size) == Xyz::all(true);
+        let is_inside = start
+            .zip(self.size, |start, size| start < size)
+            .everywhere();
         let is_chunk = self.chunk_sizes.iter().any(|shape| {
             let is_first = start.zip(*shape, |start, edge| start % edge == 0);
             let clipped = start
                 .zip(*shape, u64::saturating_add)
                 .zip(self.size, u64::min);
-            is_first == Xyz::all(true) && end == clipped
+            is_first.everywhere() && end == clipped
         });
         (is_inside && is_chunk).then(|| Region::between(start, end))
     }

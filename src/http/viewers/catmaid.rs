@@ -125,7 +125,7 @@ fn zy_stack(
         .filter(|full| full.level == Level::FULL)?;
     let chunk = *full.chunk_sizes.first()?;
     // The canary's chunk must not be clipped.
-    let is_whole = chunk.zip(full.size, |edge, size| edge <= size) == Xyz::all(true);
+    let is_whole = chunk.zip(full.size, |edge, size| edge <= size).everywhere();
     if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
         return None;
     }

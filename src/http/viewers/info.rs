@@ -12,6 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use voltile_base::geometry::{TILE, Xyz, at_level};
+use voltile_base::text::joined;
 
 use crate::catalog::Dataset;
 
@@ -204,10 +205,5 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
 
 /// The names of the dataset's layouts.
 fn about(dataset: &DatasetDescription) -> String {
-    let layouts: Vec<&str> = dataset
-        .layouts
-        .iter()
-        .map(|recognised| recognised.layout.as_str())
-        .collect();
-    layouts.join(", ")
+    joined(dataset.layouts.iter().map(|recognised| &recognised.layout))
 }

@@ -273,7 +273,9 @@ fn affine(node: Node<'_, '_>) -> Option<Affine> {
 
 /// Whether the ratios along x, y and z are equal.
 fn are_close(ratios: Xyz<f64>) -> bool {
-    ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
+    ratios
+        .map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x)
+        .everywhere()
 }
 
 /// One more than the last time point of a range, a list, or a pattern: 21 for "0-9, 10-20:2".

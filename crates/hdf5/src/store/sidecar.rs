@@ -6,8 +6,8 @@
 //! is not used, and is replaced.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -66,10 +66,13 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Meta
 }
 
 fn read(path: &Path) -> io::Result<Bytes> {
-    if path.metadata()?.len() > MAX_LENGTH {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(MAX_LENGTH + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_LENGTH {
         return Err(io::Error::other("it is too long, and is replaced"));
     }
-    fs::read(path).map(Bytes::from)
+    Ok(bytes.into())
 }
 
 /// The head of a file, and its pages by their positions in the object.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use voltile_base::paint::Number;
+use voltile_base::text::joined;
 
 use super::{Voxel, VoxelType};
 
@@ -97,10 +98,7 @@ impl Missing {
 
     /// The values as text; empty if there are none. Equal sets of values have the same text.
     pub fn in_words(&self) -> String {
-        self.declared()
-            .map(|number| number.to_string())
-            .collect::<Vec<_>>()
-            .join(", ")
+        joined(self.declared())
     }
 }
 

@@ -7,6 +7,7 @@ use hdf5::types::{
 };
 use hdf5::{Attribute, Container, H5Type, Location};
 use voltile_base::paint::Number;
+use voltile_base::text::joined;
 
 use super::links::Node;
 
@@ -139,14 +140,6 @@ impl Attributes {
         }
         self.location.as_ref()?.attr(name).ok()
     }
-}
-
-fn joined<T: ToString>(values: &[T]) -> String {
-    values
-        .iter()
-        .map(T::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {

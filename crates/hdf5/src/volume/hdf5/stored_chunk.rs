@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use voltile_base::metrics::Meter;
+use voltile_base::text::joined;
 
 use super::bytes::{Borrowed, Fetched};
 use super::chunks::Chunk;
@@ -134,8 +135,7 @@ impl StoredDataset {
         }
         let is_zlib = self.pipeline.as_ref().is_some_and(Pipeline::is_deflate);
         if !is_zlib && !self.filters.is_empty() {
-            let names: Vec<String> = self.filters.iter().map(filters::describe).collect();
-            let names = names.join(", ");
+            let names = joined(self.filters.iter().map(filters::describe));
             return Err(format!("its filters are {names}, not deflate alone"));
         }
         Ok(ChunkCoding {

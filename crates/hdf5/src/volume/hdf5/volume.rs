@@ -92,7 +92,9 @@ impl Hdf5Volume {
     /// beyond the volume, if chunks have no common coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
         let start = place.zip(self.shape.chunk, u64::saturating_mul);
-        let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
+        let is_within = start
+            .zip(self.shape.size, |start, size| start < size)
+            .everywhere();
         if !is_within || self.shape.coding.is_err() {
             return None;
         }
