@@ -1,14 +1,15 @@
 //! Merges the layers: data files named on the command line, the file, the environment, the flags.
 //!
-//! Every layer is a tree of the `config` crate's values. That crate's own merge takes dots in keys
-//! for separators, and a token such as `FlyEM.v1` must survive; so the trees are merged here, key
-//! by key. The configuration file is the only file read; its values are interpreted elsewhere.
+//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets
+//! index; a token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain
+//! key, and the crate merges these trees key by key, unparsed. The configuration file is the only
+//! file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use config::{Map, Value, ValueKind};
+use config::{Config, ConfigError, Map, Source, Value, ValueKind};
 use voltile_base::name::Name;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::Address;
@@ -23,6 +24,8 @@ use super::values;
 /// The configuration file that is read if none is named and no data file is given.
 const DEFAULT_FILE: &str = "voltile.toml";
 
+/// The single key above every layer while they are merged.
+const TOP: &str = "voltile";
 /// Prefix of the environment variables that are read.
 const PREFIX: &str = "VOLTILE_";
 /// Separates the levels of a key in an environment variable.
@@ -101,6 +104,20 @@ pub(super) struct MergedLayers {
     pub files: BTreeMap<Name, DatasetSettings>,
 }
 
+/// One layer: a tree below [`TOP`].
+#[derive(Debug, Clone)]
+struct SettingsLayer(Value);
+
+impl Source for SettingsLayer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(Map::from([(TOP.to_owned(), self.0.clone())]))
+    }
+}
+
 /// Reads and merges the layers. A flag that cannot be read is a fault, and the rest is merged
 /// without it. If the configuration file cannot be read, nothing is merged.
 pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> {
@@ -115,17 +132,15 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
         }
     }
     let files = tokens(layers, &file);
-    let mut tree = table([]);
-    for token in files.keys() {
-        overlay(&mut tree, nest(&["datasets", token.as_str()], table([])));
-    }
-    overlay(&mut tree, file);
-    for layer in environment(&layers.env, &tree, notes) {
-        overlay(&mut tree, layer);
-    }
-    for layer in flags(layers, notes) {
-        overlay(&mut tree, layer);
-    }
+    let named = files
+        .keys()
+        .map(|token| nest(&["datasets", token.as_str()], table([])));
+    let below: Vec<Value> = named.chain([file]).collect();
+    let known = merged(below.clone(), notes);
+    let above = environment(&layers.env, &known, notes)
+        .into_iter()
+        .chain(flags(layers, notes));
+    let mut tree = merged(below.into_iter().chain(above), notes);
     write_out(&mut tree);
     Some(MergedLayers { tree, files })
 }
@@ -164,19 +179,17 @@ fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
     }
 }
 
-/// Lays `upper` over `tree`: tables are merged key by key, and any other value replaces the lower
-/// one.
-fn overlay(tree: &mut Value, upper: Value) {
-    let ValueKind::Table(entries) = upper.kind else {
-        *tree = upper;
-        return;
-    };
-    if !matches!(tree.kind, ValueKind::Table(_)) {
-        *tree = table([]);
+fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
+    let mut builder = Config::builder();
+    for tree in layers {
+        builder = builder.add_source(SettingsLayer(tree));
     }
-    if let ValueKind::Table(lower) = &mut tree.kind {
-        for (key, value) in entries {
-            overlay(lower.entry(key).or_default(), value);
+    match builder.build().map(|config| config.cache.kind) {
+        Ok(ValueKind::Table(mut table)) => table.remove(TOP).unwrap_or_default(),
+        Ok(_) => Value::default(),
+        Err(error) => {
+            notes.fault("configuration", error.to_string());
+            Value::default()
         }
     }
 }
