@@ -239,6 +239,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn maps_are_listed_in_their_order() {
+        let mut maps = ColourMap::ALL.iter().enumerate();
+        assert!(maps.all(|(number, (map, _))| *map as usize == number));
+    }
+
+    #[test]
     fn letters_and_colours_agree() {
         for colour in Colour::BY_POSITION {
             assert_eq!(Colour::from_text(&colour.to_string()), Some(colour));
