@@ -11,7 +11,7 @@ interface Bookmark {
 
 const KEY = "voltile-bookmarks";
 
-/** The bookmarks in a text; an error says what was expected. */
+/** The bookmarks in a JSON text; throws an error that says what was expected. */
 function read(text: string): Bookmark[] {
   let all: unknown;
   try {
@@ -31,8 +31,8 @@ function read(text: string): Bookmark[] {
   return all.map(({ name, view }) => ({ name, view }));
 }
 
-/** The bookmarks that the browser keeps; none if what it has cannot be read. */
-function known(): Bookmark[] {
+/** The bookmarks that the browser keeps; none if they cannot be read. */
+function kept(): Bookmark[] {
   try {
     return read(localStorage.getItem(KEY) ?? "[]");
   } catch {
@@ -58,14 +58,14 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
   };
   const line = (one: Bookmark) => {
     const link = h("a", { href: one.view, onclick: () => dialog.close() }, one.name);
-    const of = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
-    const away = iconButton("close", `Remove ${one.name}`, () =>
-      keep(known().filter((other) => !isSame(one, other))),
+    const otherToken = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
+    const remove = iconButton("close", `Remove ${one.name}`, () =>
+      keep(kept().filter((other) => !isSame(one, other))),
     );
-    return h("li", {}, link, of, away);
+    return h("li", {}, link, otherToken, remove);
   };
   const show = () => {
-    const all = known();
+    const all = kept();
     const own = all.filter((one) => tokenOf(one.view) === token);
     list.replaceChildren(...[...own, ...all.filter((one) => !own.includes(one))].map(line));
     file.hidden = !all.length;
@@ -83,12 +83,12 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     const wanted = name.value.trim();
     if (!wanted) return;
     // A view of the same name is replaced.
-    const others = known().filter((one) => one.name !== wanted || tokenOf(one.view) !== token);
+    const others = kept().filter((one) => one.name !== wanted || tokenOf(one.view) !== token);
     keep([...others, { name: wanted, view }], `Kept “${wanted}”.`);
     name.value = "";
   };
   const file = button("Save as a file", () =>
-    save(`${JSON.stringify(known(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
+    save(`${JSON.stringify(kept(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
   );
   const chooser = h("input", {
     type: "file",
@@ -100,7 +100,7 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
       chooser.value = "";
       if (text === undefined) return;
       try {
-        const before = known();
+        const before = kept();
         const found = read(text);
         const added = found.filter((one) => !before.some((other) => isSame(one, other)));
         keep([...before, ...added], `${added.length} of ${found.length} bookmarks are new.`);

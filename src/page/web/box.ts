@@ -40,8 +40,8 @@ const BYTES: Record<string, number> = {
 const TIFF = ["uint8", "int16", "uint16", "float32"];
 
 /**
- * The channels that can be in one TIFF file with a channel, itself first: up to six images, of
- * voxels of one size and direction.
+ * The channels that can be in one TIFF file, a given channel first: up to six images of one type,
+ * whose voxels have one size and direction.
  */
 function together(channels: Channel[], channel: Channel, level: number): Channel[] {
   if (channel.kind !== "image") return [];
@@ -52,7 +52,10 @@ function together(channels: Channel[], channel: Channel, level: number): Channel
   return [channel, ...others].slice(0, MAX_TOGETHER);
 }
 
-/** A part of level 0 at another level: its first voxel and its size, in voxels of that level. */
+/**
+ * The voxels of a level that a part of level 0 touches: the first and the number along each axis,
+ * at least one.
+ */
 export function atLevel(
   channel: Channel,
   number: number,

@@ -14,17 +14,18 @@ import {
 } from "./view";
 
 /**
- * A view in which other channels are on; if they cannot be shown at the same place, in the middle
- * of the first.
+ * A view in which exactly the named channels are on. It stays at its place if the first of them can
+ * be drawn over what was shown; otherwise it moves to the middle of that channel.
  */
 function showing(dataset: Dataset, view: View, names: string[]): View {
   const shown = structuredClone(view.shown);
   for (const [name, one] of Object.entries(shown)) one.on = names.includes(name);
   const first = dataset.channels.find(({ name }) => names.includes(name));
   const stays = !first || drawable(dataset, view).includes(first);
-  const there = stays ? {} : { at: middle(first), zoom: 0, time: firstTime(first) };
+  const place = stays ? {} : { at: middle(first), zoom: 0, time: firstTime(first) };
+  // Images that come on take over the range of an image that was on, if all have one range.
   const [lead] = imagesOn(dataset, view);
-  return coloured(dataset, ranged(dataset, { ...view, ...there, shown }, lead ?? null, {}));
+  return coloured(dataset, ranged(dataset, { ...view, ...place, shown }, lead ?? null, {}));
 }
 
 const onIn = (dataset: Dataset, view: View): string[] =>
@@ -33,17 +34,10 @@ const onIn = (dataset: Dataset, view: View): string[] =>
 /** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
 export function switched(dataset: Dataset, view: View, channel: Channel): View {
   const on = onIn(dataset, view);
-  if (on.includes(channel.name))
-    return showing(
-      dataset,
-      view,
-      on.filter((name) => name !== channel.name),
-    );
-  return showing(
-    dataset,
-    view,
-    drawable(dataset, view).includes(channel) ? [...on, channel.name] : [channel.name],
-  );
+  let names = [channel.name];
+  if (on.includes(channel.name)) names = on.filter((name) => name !== channel.name);
+  else if (drawable(dataset, view).includes(channel)) names = [...on, channel.name];
+  return showing(dataset, view, names);
 }
 
 /** A view with one channel alone; if it is alone already, with the channels shown before. */
@@ -55,25 +49,29 @@ export function solo(dataset: Dataset, view: View, channel: Channel): View {
 }
 
 /**
- * A view that shows one channel alone: the one that comes `by` places after the first channel that
- * is shown, where only the channels in `among` count.
+ * A view that shows the next (`by` 1) or the previous (`by` -1) channel of a list alone, counted
+ * from the first channel that is shown. After the last comes the first.
  */
-export function beside(dataset: Dataset, view: View, by: number, among: Channel[]): View {
+export function beside(dataset: Dataset, view: View, by: 1 | -1, among: Channel[]): View {
   const here = among.findIndex((channel) => isOn(view, channel));
-  const next =
-    among[(here < 0 && by < 0 ? among.length - 1 : here + by + among.length) % among.length];
+  // If none of them is shown, the next one is the first, and the previous one the last.
+  const from = here < 0 && by < 0 ? 0 : here;
+  const next = among[(from + by + among.length) % among.length];
   return next && next !== among[here] ? solo(dataset, view, next) : view;
 }
 
-/** A view in which all visible images have the first known range, if they are to have one range. */
+/**
+ * If all images are to have one range, a view in which they have the range of the first visible
+ * image whose range is known; otherwise the same view.
+ */
 export function withOneRange(dataset: Dataset, view: View): View {
   const lead = imagesOn(dataset, view).find(isMeasured);
   return view.oneRange && lead ? ranged(dataset, view, lead, {}) : view;
 }
 
 /**
- * A view with another range or exponent of a channel, and of all images that are shown if they have
- * one range.
+ * A view in which a part of how a channel is shown has changed. If all images have one range, the
+ * channel's range and exponent become those of all images that are shown, even if `part` is empty.
  */
 export function ranged(
   dataset: Dataset,

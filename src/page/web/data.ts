@@ -3,15 +3,18 @@
 import { arrange } from "./space";
 
 export type Triple = [number, number, number];
-/** The rows of x, y and z: the factors of x, y and z and a shift. */
+/** A row for each of x, y and z: the factors of x, y and z, and a shift. */
 export type Matrix = [Row, Row, Row];
 type Row = [number, number, number, number];
 export type PlaneName = "xy" | "xz" | "yz";
 
 export interface Level {
   level: number;
+  /** The number of voxels along x, y and z. */
   size: Triple;
+  /** How many voxels of level 0 a voxel spans along x, y and z. */
   factor: Triple;
+  /** The planes in which the server has tiles of the level. */
   planes: PlaneName[];
   /** The path of its dataset in the file; null if it is computed. */
   path?: string | null;
@@ -20,14 +23,17 @@ export interface Level {
   voxels_read?: Triple;
   /**
    * The most slices of the level that a slab in xy, xz and yz may have; absent if the server has
-   * neither slabs nor `.jpg`.
+   * neither slabs nor previews (`.jpg`) of the channel.
    */
   slab?: Triple;
 }
 
+/** How many sampled voxels have which values. */
 export interface Histogram {
+  /** The least and the greatest value. */
   lo: number;
   hi: number;
+  /** The counts of equally wide ranges of values from `lo` to `hi`. */
   counts: number[];
 }
 
@@ -45,21 +51,23 @@ export interface Channel {
   histogram?: Histogram | null;
   /** The histogram without the 0.01 % least and greatest values; absent if it is the same. */
   central_histogram?: Histogram | null;
-  /** Null until it has been sampled. */
+  /** Null until the channel has been sampled. */
   percentiles?: unknown;
+  /** The number of time points; null if the channel is no series. */
   times: number | null;
   /**
-   * The seconds between time points, the date of the first, and the seconds of each after the first
-   * if they are uneven.
+   * When time points were recorded: `step` seconds apart, the first at the date `began`. If they
+   * are uneven, `uneven` has the seconds of each time point after the first.
    */
   timing?: { step: number; began: string | null; uneven?: number[] } | null;
-  /** Why it could not be sampled. */
+  /** Why the channel could not be sampled. */
   problem?: string | null;
   voxel_size: Triple | null;
   voxel_unit: string | null;
   voxel_size_from?: string | null;
   /**
-   * Where its voxels lie in space, the same in words, and other matrices from later time points on.
+   * Where the channel's voxels lie in space: the matrix, the same in words, the unit of places in
+   * nanometres, and the matrices that replace it from later time points on.
    */
   transform?: {
     matrix: Matrix;
@@ -72,10 +80,11 @@ export interface Channel {
   left_out?: Record<string, string>;
   /** Whether its labels have names. */
   names?: boolean;
-  /** The values that stand for missing data, and whether there are parts without data. */
+  /** The values that stand for missing data. */
   missing?: string[];
+  /** Whether parts of the channel have no data. */
   gaps?: boolean;
-  /** The pictures to show first, if time points or slices are missing. */
+  /** The time points and the slice to show first, if some are missing. */
   existing?: { first_time: number; middle_time: number; middle_slice: number } | null;
   /**
    * The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it
@@ -84,11 +93,11 @@ export interface Channel {
   offset?: Triple | null;
   levels: Level[];
   /**
-   * Channels with the same number can be drawn over one another. The page computes it for
-   * registered datasets.
+   * For registered datasets, computed by the page: channels with the same number can be drawn over
+   * one another.
    */
   space?: number;
-  /** The position of its tiles in the space, in voxels of level 0; computed by the page. */
+  /** Where the channel's tiles begin in that space, in voxels of level 0; computed by the page. */
   begin?: Triple;
 }
 
@@ -105,21 +114,21 @@ export interface Dataset {
   address?: string;
   /** A text that changes whenever answers about the dataset change. */
   version?: string | null;
-  /** Whether its file is being written: it grows. */
+  /** Whether the dataset's file is being written, so that it grows. */
   live?: boolean;
   offset: Triple;
-  /**
-   * The name of the folder of its files, their size, and when they changed (milliseconds since
-   * 1970).
-   */
+  /** The folder of the dataset's files. */
   folder?: string | null;
+  /** The size of the files. */
   bytes?: number | null;
+  /** When the files were last changed, in milliseconds since 1970. */
   modified?: number | null;
   /** The layouts recognised in its files; empty if all channels are configured. */
   layouts?: { layout: string; because: string }[];
   channels: Channel[];
-  /** How many notices there are; absent from older servers. The list comes with the windows. */
+  /** The numbers of notices; absent from older servers. */
   noticed?: { errors: number; warnings: number };
+  /** The notices themselves, which `loadDataset` brings. */
   notices?: Notice[] | null;
 }
 
@@ -162,12 +171,14 @@ export const mayMiss = (channel: Channel): boolean =>
     (channel.missing ?? []).length > 0 ||
     channel.dtype.startsWith("float"));
 
-/** The values that 0 and 255 of a channel's tiles stand for. */
+/** The values that are black and white (0 and 255) in a channel's tiles. */
 export function baseWindow(channel: Channel): [number, number] {
   return channel.window ?? [0, 255];
 }
 
-/** Whether the values that are black and white are known: the server measures them. */
+/**
+ * Whether the values that are black and white are known; the server may still be measuring them.
+ */
 export const isMeasured = (channel: Channel): boolean =>
   channel.window !== null || channel.dtype === "uint8";
 
@@ -251,8 +262,8 @@ export const loadRange = (address: string): Promise<{ low: number | null; high: 
   loadJson(address);
 
 /**
- * The time point of a channel that is shown at a time: after its end, its last one. Null if the
- * channel has no time points.
+ * The time point of a channel that is shown at a time: the channel's last time point if the time is
+ * later. Null if the channel is no series.
  */
 export const timeOf = (channel: Channel, time: number): number | null =>
   channel.times === null ? null : Math.min(time, channel.times - 1);
@@ -266,14 +277,15 @@ export function firstOf(channel: Channel): Triple {
   return [along(0), along(1), along(2)];
 }
 
-/** A channel's position in its tiles, in voxels of a level. */
+/** Where a channel's voxels begin in its tiles, in voxels of a level. */
 export function shift(channel: Channel, level: Level): Triple {
   const along = (axis: 0 | 1 | 2) => Math.floor((channel.offset?.[axis] ?? 0) / level.factor[axis]);
   return [along(0), along(1), along(2)];
 }
 
 /**
- * The end of a level in the channel's tiles, in voxels of the level: its size if it has no offset.
+ * Where a channel's voxels end in its tiles, in voxels of a level: the level's size if the channel
+ * has no offset.
  */
 export function end(channel: Channel, level: Level | undefined): Triple {
   if (!level) return [1, 1, 1];
@@ -282,8 +294,9 @@ export function end(channel: Channel, level: Level | undefined): Triple {
 }
 
 /**
- * The channels that can be shown together with a channel: all of the same extent, and if its
- * position is known, all whose position is known.
+ * The channels that can be drawn over a channel. In a registered dataset these are the channels of
+ * the same space; elsewhere the channels of the same extent, and all channels with a known position
+ * if the channel's own position is known.
  */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
   const extent = (one: Channel) => end(one, one.levels[0]).join();
@@ -294,7 +307,7 @@ export function companions(dataset: Dataset, channel: Channel): Channel[] {
   );
 }
 
-/** The end of all these channels, in voxels of level 0. */
+/** Where the last of several channels ends on the page along each axis, in voxels of level 0. */
 export function endOf(channels: Channel[]): Triple {
   const longest = (axis: 0 | 1 | 2) =>
     Math.max(

@@ -15,10 +15,10 @@ export class Drag {
   private readonly ending = new AbortController();
   private from: Triple | null = null;
   private to: Triple | null = null;
-  /** Lines or rectangles that are drawn besides the dragged one, each with a text. */
+  /** More lines or rectangles, each with the text that is drawn at it. */
   private others: { ends: Ends; says: string }[] = [];
 
-  /** Covers a pane until it is closed; `done` gets the ends whenever the pointer is released. */
+  /** Covers a pane until `close`; `done` gets the ends whenever the pointer is released. */
   constructor(
     private readonly pane: Pane,
     private readonly shape: Shape,
@@ -27,7 +27,7 @@ export class Drag {
     pane.element.append(this.cover);
     this.ending.signal.addEventListener("abort", () => this.cover.remove());
     this.listen(this.cover);
-    pane.onMove(() => this.draw());
+    pane.onMove(() => this.draw(), this.ending.signal);
   }
 
   private listen(cover: HTMLElement): void {
@@ -71,14 +71,13 @@ export class Drag {
     this.draw();
   }
 
-  /** Draws more lines or rectangles, each with a text. */
+  /** Draws more lines or rectangles beside the dragged one. */
   showOthers(others: { ends: Ends; says: string }[]): void {
     this.others = others;
     this.draw();
   }
 
   private draw(): void {
-    if (this.ending.signal.aborted) return;
     const drawn = this.others.flatMap(({ ends, says }) => {
       const [a, b] = this.onScreen(ends);
       const place = { x: Math.min(a.x, b.x) + 4, y: Math.min(a.y, b.y) + 14 };

@@ -27,12 +27,12 @@ import { coloured, isOn, type Shown, shownOf, type View, visible } from "./view"
 
 const LAYOUT: Record<View["arrangement"], string> = { xy: "xy", xz: "xz", yz: "yz", all: "4panel" };
 
-/** The colours of a map that a shader has. */
+/** The number of colours of a map in a shader. */
 const STOPS = 17;
 
 /**
- * The channels that Neuroglancer can show of a view: the visible ones, and the other images that
- * lie in the same space.
+ * The channels that Neuroglancer can show: the visible ones, and of a registered dataset also the
+ * other images, which it can put into the same space.
  */
 function offered(dataset: Dataset, view: View): Channel[] {
   const seen = visible(dataset, view);
@@ -48,14 +48,14 @@ function allOn(dataset: Dataset, view: View, channels: Channel[]): View {
   return coloured(dataset, { ...view, shown: { ...view.shown, ...Object.fromEntries(on) } });
 }
 
-/** Neuroglancer draws images at a half otherwise. */
+/** Without this, Neuroglancer draws images half transparent. */
 const OPAQUE = { opacity: 1 };
 
 const sizeOf = (channel: Channel): Triple => channel.voxel_size ?? [1, 1, 1];
 
 /**
- * Neuroglancer's dimensions of these lengths in a unit. Without a unit, its scale bar has none
- * either.
+ * Neuroglancer's dimensions: for each axis its length in metres, where `metre` is the length of the
+ * unit. Without a known unit, lengths have none, and Neuroglancer's scale bar has none either.
  */
 const dimensions = (lengths: Triple, metre: number | null) =>
   Object.fromEntries(
@@ -68,8 +68,8 @@ const dimensions = (lengths: Triple, metre: number | null) =>
 const vector = (parts: Parts): string => `vec3(${parts.map((part) => part.toFixed(3)).join(", ")})`;
 
 /**
- * The colour in a shader of a `shade` from 0 to 1: a map is straight lines between some of its
- * colours.
+ * The lines of a shader that draw a `shade` from 0 to 1 in a colour. Between `STOPS` colours of a
+ * map the shader interpolates.
  */
 function shaded(colour: Colour): string {
   if (!isMap(colour))
@@ -106,7 +106,7 @@ function labels(shown: Shown, alone: boolean, ids: string[]): object {
   };
 }
 
-/** A view for Neuroglancer, and what all its layers have in common. */
+/** A view for Neuroglancer, and what its layers have in common. */
 interface Scenery {
   dataset: Dataset;
   view: View;
@@ -135,6 +135,8 @@ function sourceOf({ dataset, time, timeAxis }: Scenery, channel: Channel): objec
   const url = timeAxis
     ? `zarr3://${absolute(`zarr/0.5/${address}/${channel.name}.ome.zarr`)}`
     : `precomputed://${absolute(`neuroglancer/${address}/${channel.name}`)}`;
+  // The voxel index at the origin of the coordinates: they begin at the edge of a voxel, half a
+  // voxel before its centre, and count the offsets.
   const begin = dataset.offset.map(
     (offset, axis) => -0.5 - offset - at(channel.offset ?? [0, 0, 0], axis),
   ) as Triple;
@@ -180,7 +182,7 @@ function stateOf(scenery: Scenery, first: Channel, zoom: number): object {
   const half = timeAxis ? 0 : 0.5;
   const inVoxels = voxel.map((value, axis) => value + half + at(dataset.offset, axis));
   const axes = inSpace ? dimensions([1, 1, 1], NANOMETRE) : dimensions(size, metre);
-  // Voxels per pixel; Neuroglancer counts in the smallest unit.
+  // Neuroglancer's scale is in units of the smallest dimension for each pixel.
   const smallest = inSpace ? NANOMETRE / (metre ?? NANOMETRE) : Math.min(...size);
   return {
     // Without dimensions, Neuroglancer takes the scale for metres.
@@ -194,8 +196,9 @@ function stateOf(scenery: Scenery, first: Channel, zoom: number): object {
 }
 
 /**
- * A Neuroglancer address that shows the view, or `all` images of a registered dataset; `ids` are
- * labels in sight, by channel. Null if there is no Neuroglancer or nothing that it can show.
+ * A Neuroglancer address that shows the view `seen`; with `all`, also the hidden images of a
+ * registered dataset. `ids` are the labels in sight, by channel. Null if there is no Neuroglancer
+ * or if it can show none of the channels.
  */
 export function neuroglancer(
   site: Site,

@@ -1,5 +1,5 @@
-// The sheet "Picture": which picture of the view is saved, how large, with what beside the data; or
-// a sequence of pictures over slices or time points, as a ZIP file.
+// The sheet "Picture". It asks which picture of the view is saved, how large it is, and whether it
+// has a scale bar, the measured line and a caption. A sequence of pictures is saved as a ZIP file.
 
 import { Zip, ZipPassThrough } from "fflate";
 
@@ -227,7 +227,7 @@ class PictureSheet {
     return kept.beside && this.subject.images.length > 1;
   }
 
-  /** Shows the sizes of the pictures; those that are too large cannot be chosen. */
+  /** Shows the sizes of the pictures; pictures that are too large cannot be chosen. */
   private show(): void {
     const count = this.isBeside() ? this.subject.images.length + 1 : 1;
     for (const [i, { says, width, height }] of this.choices.entries()) {
@@ -242,7 +242,7 @@ class PictureSheet {
     this.button.disabled = this.radios.every((radio) => radio.disabled || !radio.checked);
   }
 
-  /** The chosen one of the pictures of a moment. */
+  /** The picture of a moment that the person has chosen. */
   private chosen({ choices }: PictureOf): Choice {
     const i = this.radios.findIndex((radio) => radio.checked);
     return choices[Math.max(0, i)] as Choice;

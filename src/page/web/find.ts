@@ -4,13 +4,14 @@ import { beginOf, type Channel, type Dataset, shift, type Triple } from "./data"
 import { at } from "./geometry";
 import { boxAddress, readBox } from "./voxels";
 
-/** The voxels of one request, and of a whole search. */
+/** The voxels of a slab, which is read by one request. */
 const SLAB = 2 ** 20;
+/** A search ends after this many voxels. */
 const MAX_SEARCHED = 2 ** 28;
 
 /**
- * A point inside the label, in voxels of the dataset's level 0; null if it was not found.
- * `progress` is told the part done.
+ * A point inside a label, in voxels of the dataset's level 0; null if the label was not found.
+ * `progress` gets the share of the slices that are searched, from 0 to 1.
  */
 export async function findLabel(
   dataset: Dataset,
@@ -18,7 +19,7 @@ export async function findLabel(
   time: number,
   id: string,
   signal: AbortSignal,
-  progress: (part: number) => void,
+  progress: (share: number) => void,
 ): Promise<Triple | null> {
   const level = channel.levels.at(-1);
   if (!level) return null;
@@ -32,19 +33,21 @@ export async function findLabel(
     const box = { dataset, channel, time, level: level.level, start, size };
     const ids = await readBox(boxAddress(box), signal);
     const wanted = typeof ids[0] === "bigint" ? BigInt(id) : Number(id);
-    const found: number[] = [];
-    for (let i = 0; i < ids.length; i += 1) if (ids[i] === wanted) found.push(i);
-    const place = found[found.length >> 1]; // in the middle of those found, and on the label
-    if (place === undefined) continue;
+    const indices: number[] = [];
+    for (let i = 0; i < ids.length; i += 1) if (ids[i] === wanted) indices.push(i);
+    // Of all voxels of the label in the slab, the one in the middle of the list.
+    const middle = indices[indices.length >> 1];
+    if (middle === undefined) continue;
     const voxel: Triple = [
-      place % columns,
-      Math.floor(place / columns) % rows,
-      z + Math.floor(place / columns / rows),
+      middle % columns,
+      Math.floor(middle / columns) % rows,
+      z + Math.floor(middle / columns / rows),
     ];
     const first = shift(channel, level);
+    const begin = beginOf(channel);
+    // The centre of the voxel.
     return voxel.map(
-      (value, axis) =>
-        at(beginOf(channel), axis) + (value + at(first, axis) + 0.5) * at(level.factor, axis),
+      (value, axis) => at(begin, axis) + (value + at(first, axis) + 0.5) * at(level.factor, axis),
     ) as Triple;
   }
   return null;

@@ -22,8 +22,10 @@ import { around, type Slab, touched } from "./slab";
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
 export const LEAST_RATIO = 0.51;
-/** The first picture is at most this many levels coarser than the second. */
+/** A level that is drawn before the best one is at most this many levels coarser. */
 const COARSER = 3;
+/** Rounding errors of numbers of pixels stay below this. */
+const TINY = 1e-9;
 export const PLANES: PlaneName[] = ["xy", "xz", "yz"];
 export const AXIS_NAMES = ["x", "y", "z"] as const;
 
@@ -34,7 +36,7 @@ export const AXES: Record<PlaneName, { column: number; row: number; slice: numbe
   yz: { column: 1, row: 2, slice: 0 },
 };
 
-/** A value moved between two limits. */
+/** The number nearest to a value that lies between two limits. */
 export const clamp = (value: number, least: number, most: number): number =>
   Math.min(Math.max(value, least), most);
 
@@ -52,46 +54,45 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
 const limit = (level: Level, plane: PlaneName): number =>
   at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
 
-/** A slab, made thinner if the server projects that many slices at no level. */
+/** Whether the server projects a slab at a level. */
+function hasSlab(channel: Channel, level: Level, plane: PlaneName, slab: Slab): boolean {
+  const axis = AXES[plane].slice;
+  const slices = touched(slab, at(level.factor, axis), at(end(channel, level), axis));
+  return slices <= limit(level, plane);
+}
+
+/**
+ * A slab, made thinner if the server does not project it at any level; null if it projects none.
+ */
 function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
+  if (offered.some((level) => hasSlab(channel, level, plane, slab))) return slab;
+  // A slab of this many slices touches at most one more slice of the level than it fills.
+  const thickest = offered.map((level) => (limit(level, plane) - 1) * at(level.factor, axis));
+  const most = Math.max(0, ...thickest);
   const count = at(end(channel, channel.levels[0]), axis);
-  if (
-    offered.some(
-      (each) =>
-        touched(slab, at(each.factor, axis), at(end(channel, each), axis)) <= limit(each, plane),
-    )
-  )
-    return slab;
-  const most = Math.max(
-    0,
-    ...offered.map((each) => (limit(each, plane) - 1) * at(each.factor, axis)),
-  );
   return most > 0 ? { ...slab, slices: Math.min(slab.slices, most, count) } : null;
 }
 
-/** One level of a channel in one plane, in tile pixels. */
+/** One level of a channel in one plane. */
 interface GridLevel {
   level: number;
+  /** The number of pixels in a row and in a column. */
   columns: number;
   rows: number;
   /** The width and height of a pixel, in units. */
   width: number;
   height: number;
+  /** Whether the server draws the plane, and the slab that is shown, at this level. */
   offered: boolean;
   /** The stored voxels that a tile reads. */
   reads: number;
-  /**
-   * The thickness of a slice in voxels of level 0, and the number of slices; infinite if other
-   * channels have more.
-   */
+  /** The thickness of a slice in voxels of level 0. */
   thickness: number;
+  /** The number of slices; infinite if other channels have more. */
   slices: number;
-  /**
-   * The height of a pixel and of a voxel, in the same unit: a row of voxels may be many rows of
-   * pixels.
-   */
+  /** The heights of a pixel and of a voxel, in the same unit; equal unless pixels are square. */
   steps: [number, number];
   /** The position of the channel's first voxel, and its size, in voxels of the level. */
   first: Triple;
@@ -147,7 +148,7 @@ export class Grid {
     this.levels = channel.levels.map((level) => this.level(channel, level, square, whole));
     const { column, row } = AXES[plane];
     this.width = at(whole, column);
-    this.height = Math.max(1, Math.ceil(at(whole, row) * this.rowHeight - 1e-9));
+    this.height = Math.max(1, Math.ceil(at(whole, row) * this.rowHeight - TINY));
   }
 
   private level(channel: Channel, each: Level, square: boolean, whole: Triple): GridLevel {
@@ -155,7 +156,7 @@ export class Grid {
     const voxel = channel.voxel_size;
     const { column, row, slice } = AXES[this.plane];
     const size = end(channel, each);
-    const last = at(endOf([channel]), slice) < at(whole, slice) ? Infinity : at(size, slice);
+    const isShorter = at(endOf([channel]), slice) < at(whole, slice);
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
     const height = square || this.plane === "xy" ? width : at(factor, row);
@@ -165,16 +166,15 @@ export class Grid {
     return {
       level,
       columns: at(size, column),
-      rows: Math.max(1, Math.ceil(rows - 1e-9)),
+      rows: Math.max(1, Math.ceil(rows - TINY)),
       width,
       height,
       offered:
         planes.includes(this.plane) &&
-        (!this.slab ||
-          touched(this.slab, at(factor, slice), at(size, slice)) <= limit(each, this.plane)),
+        (!this.slab || hasSlab(channel, each, this.plane, this.slab)),
       reads: at(each.voxels_read ?? [0, 0, 0], PLANES.indexOf(this.plane)),
       thickness: at(factor, slice),
-      slices: last,
+      slices: isShorter ? Infinity : at(size, slice),
       steps: square
         ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)]
         : [1, 1],
@@ -183,7 +183,7 @@ export class Grid {
     };
   }
 
-  /** The level whose pixels fit the screen best at a number of screen pixels per unit. */
+  /** The finest level whose pixels are not too small, at a number of screen pixels per unit. */
   wanted(pixels: number): number {
     return Math.min(
       Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))),
@@ -192,8 +192,8 @@ export class Grid {
   }
 
   /**
-   * The level to draw at this many screen pixels per unit; a finer one if that is not offered, or
-   * else a coarser one.
+   * The level to draw at a number of screen pixels per unit: the wanted level, or the next finer
+   * one that is offered, or else the next coarser one.
    */
   best(pixels: number): number {
     let level = this.wanted(pixels);
@@ -204,8 +204,8 @@ export class Grid {
   }
 
   /**
-   * A coarser level that is there sooner than the level `best`: it reads no more voxels than the
-   * `tiles` of `best` that are in sight.
+   * A coarser level whose tiles arrive sooner than those of the level `best`: a tile of it reads no
+   * more voxels than the `tiles` of `best` that are in sight. `best` itself if there is none.
    */
   coarser(best: number, tiles: number): number {
     // If a slab is shown, a level that is not stored is computed slice by slice, which takes longer
@@ -233,7 +233,7 @@ export class Grid {
     return { x: 0, y: 0, width: Math.min(TILE, width), height: Math.min(TILE, height) };
   }
 
-  /** The position of that part, in units. */
+  /** The part of a tile inside the volume, in units of the plane. */
   bounds(level: number, column: number, row: number): Rectangle {
     const grid = this.levels[level];
     const width = grid?.width ?? 1;
@@ -258,7 +258,10 @@ export class Grid {
     };
   }
 
-  /** The slice of a level through a point; one after the last if the point is before the first. */
+  /**
+   * The slice of a level through a point. A point before the first slice gets the number after the
+   * last, of which there is no tile either.
+   */
   private slice(level: number, point: Triple): number {
     const { thickness = 1, slices = 1, first, size } = this.levels[level] ?? {};
     const { slice } = AXES[this.plane];

@@ -47,7 +47,7 @@ export class Notices {
     this.element.append(line);
   }
 
-  /** A notice that stays while something is done, which can be cancelled. */
+  /** A notice that stays while something is done; the person can cancel it. */
   work(text: string): { signal: AbortSignal; say(text: string): void; end(): void } {
     const ending = new AbortController();
     const said = h("span", {}, text);
@@ -74,7 +74,7 @@ export class Notices {
   }
 }
 
-/** The line above the picture: the worst notice about the data, and a way to the others. */
+/** The line above the picture: the worst notice about the data, and a button that shows all. */
 export class Told {
   private readonly text = h("span", { className: "text" });
   private readonly all = h("button", { type: "button", className: "plain" });
@@ -85,7 +85,7 @@ export class Told {
     this.all,
     iconButton("close", "Close the notice", () => this.close()),
   );
-  /** The text that was closed; another one is shown. */
+  /** The text of the notice that was closed: it stays closed until the text is another one. */
   private closed = "";
 
   constructor(about: () => void) {
@@ -97,7 +97,7 @@ export class Told {
     this.element.hidden = true;
   }
 
-  /** Shows what is known of a dataset: the number of notices before the notices themselves. */
+  /** Shows the notices of a dataset, or only how many there are until they have been loaded. */
   show({ token, noticed, notices }: Dataset): void {
     const { errors = 0, warnings = 0 } = noticed ?? {};
     const [worst] = notices ?? [];

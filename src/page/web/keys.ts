@@ -1,6 +1,6 @@
 // The keyboard: every key and what it does, which is also the content of the help.
 
-/** Actions of keys. */
+/** What keys do; `viewer.ts` does it. */
 export interface Actions {
   step(by: number): void;
   slab(thicker: boolean): void;
@@ -9,7 +9,7 @@ export interface Actions {
   pan(x: number, y: number): void;
   arrange(to: "xy" | "xz" | "yz" | "all"): void;
   channel(index: number, alone: boolean): void;
-  beside(by: number): void;
+  beside(by: 1 | -1): void;
   whole(): void;
   actual(): void;
   screen(): void;
@@ -42,6 +42,7 @@ interface Key {
   acts(actions: Actions, event: KeyboardEvent): void;
 }
 
+/** How far an arrow moves the picture, in CSS pixels. */
 const STEP = 80;
 
 const key = (name: string, says: string, acts: (actions: Actions) => void): Key => ({
@@ -51,7 +52,7 @@ const key = (name: string, says: string, acts: (actions: Actions) => void): Key 
   acts,
 });
 
-/** Also matches the physical key, because shift changes the character. */
+/** A key that also works with shift: it is known by its place, as shift changes its character. */
 const placed = (name: string, code: string, says: string, acts: Key["acts"]): Key => ({
   keys: name,
   says,
@@ -59,13 +60,15 @@ const placed = (name: string, code: string, says: string, acts: Key["acts"]): Ke
   acts,
 });
 
-const ten = (event: KeyboardEvent) => (event.shiftKey ? 10 : 1);
+const slicesOf = (event: KeyboardEvent) => (event.shiftKey ? 10 : 1);
 
 export const KEYS: Key[] = [
   placed(",", "Comma", "previous slice, ten with shift", (actions, event) =>
-    actions.step(-ten(event)),
+    actions.step(-slicesOf(event)),
   ),
-  placed(".", "Period", "next slice, ten with shift", (actions, event) => actions.step(ten(event))),
+  placed(".", "Period", "next slice, ten with shift", (actions, event) =>
+    actions.step(slicesOf(event)),
+  ),
   placed("t", "KeyT", "next time point, previous with shift", (actions, event) =>
     actions.time(event.shiftKey ? -1 : 1),
   ),
@@ -148,7 +151,7 @@ export const KEYS: Key[] = [
   key("Backspace", "back to the datasets", (actions) => actions.leave()),
 ];
 
-/** Text fields keep their keys, and sliders their arrows. */
+/** Whether a key is not for the page: text fields keep their keys, and sliders their arrows. */
 function isTaken(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   const target = event.target;

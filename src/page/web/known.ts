@@ -1,9 +1,9 @@
-// The part of the site that the page knows: all its datasets, or only the datasets that links
-// named. It also knows which datasets may have changed since.
+// The datasets that the page knows: all datasets of the site, or only those that links have named;
+// and which of them may have changed since they were requested.
 
 import { type Dataset, loadSite, type Site } from "./data";
 
-/** The tokens of datasets, as the server tells of a change. */
+/** The tokens of the datasets that have changed, in an event of the server. */
 export interface Change {
   added: string[];
   changed: string[];
@@ -15,12 +15,12 @@ const MANY = 50;
 
 export class Known {
   private site: Site | null = null;
-  /** Whether it has all datasets. */
+  /** Whether all datasets of the site are known. */
   private whole = false;
-  /** The datasets that may have changed since they were asked for. */
+  /** The tokens of datasets that may have changed since they were requested. */
   private behind = new Set<string>();
 
-  /** Notes a change; null stands for any. */
+  /** Notes a change; null means that every dataset may have changed. */
   heard(change: Change | null): void {
     if (!change) this.whole = false;
     const tokens = change
@@ -30,21 +30,19 @@ export class Known {
   }
 
   /**
-   * The site, if everything is known that a page of this dataset, or of all for an empty token,
-   * needs.
+   * The site, if the dataset is known as it is now; with an empty token, if all datasets are. Null
+   * otherwise.
    */
   now(token: string): Site | null {
     const { site, behind, whole } = this;
     if (!token) return whole && !behind.size ? site : null;
-    return !behind.has(token) &&
-      (whole || site?.datasets.some((dataset) => dataset.token === token))
-      ? site
-      : null;
+    const isKnown = whole || site?.datasets.some((dataset) => dataset.token === token);
+    return isKnown && !behind.has(token) ? site : null;
   }
 
   /**
-   * The site with everything that a page of the dataset, or of all, needs; requests only what is
-   * not known.
+   * The site with the dataset as it is now; with an empty token, with all datasets. Only datasets
+   * that are unknown or may have changed are requested.
    */
   async get(token: string): Promise<Site> {
     const known = this.now(token);
@@ -53,19 +51,17 @@ export class Known {
     return this.whole && this.behind.size <= MANY ? this.renew([...this.behind]) : this.renew(null);
   }
 
-  /** Asks for these datasets, or for all. */
+  /** Requests the datasets of some tokens, or all. */
   private async renew(tokens: string[] | null): Promise<Site> {
     const asked = tokens ?? [...this.behind];
     asked.forEach((token) => this.behind.delete(token));
     try {
       const site = await loadSite(tokens ?? undefined);
       const before = this.site?.datasets ?? [];
-      site.datasets.forEach((dataset) =>
-        addressed(
-          dataset,
-          before.find(({ token }) => token === dataset.token),
-        ),
-      );
+      for (const dataset of site.datasets) {
+        const known = before.find(({ token }) => token === dataset.token);
+        setAddress(dataset, known);
+      }
       if (tokens) {
         const others = before.filter(({ token }) => !tokens.includes(token));
         site.datasets = [...others, ...site.datasets.filter(({ token }) => tokens.includes(token))];
@@ -82,7 +78,7 @@ export class Known {
 /**
  * Gives a changed dataset addresses with its version, so that the browser does not use old tiles.
  */
-function addressed(dataset: Dataset, before: Dataset | undefined): void {
+function setAddress(dataset: Dataset, before: Dataset | undefined): void {
   if (!dataset.version || !before) return;
   dataset.address =
     before.version === dataset.version ? before.address : `${dataset.token}@${dataset.version}`;

@@ -1,6 +1,6 @@
-// Draws labels from the ids of voxels: with one of them selected, in other colours than the
-// server's, or their outlines. The server's tiles cannot be used for that, as several labels have
-// the same colour.
+// Draws labels from the ids of voxels: with one label selected, in other colours than the server's,
+// or as outlines. The server's tiles do not suffice for that, as several labels have the same
+// colour.
 
 import type { Box } from "./geometry";
 import type { Parts } from "./paint";
@@ -45,8 +45,12 @@ function spread(shuffle: number): bigint {
 }
 
 /**
- * The colour of a label: by the server's rule (`base::color`) for shuffle 0, else another one.
- * Label 0 has no colour.
+ * The colour of a label other than 0: by the server's rule (`base::color`) for shuffle 0, else
+ * another one.
+ *
+ * The upper 32 bits of the spread id are a place on a wheel of six sections: red, yellow, green,
+ * cyan, blue, magenta, and red again. Of six times that number, the bits above 32 are the section,
+ * and the 8 bits below are the place in it.
  */
 export function labelColour(id: bigint, shuffle: number): Parts {
   const hash = (bits64(id * spread(shuffle)) >> 32n) * 6n;

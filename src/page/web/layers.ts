@@ -66,7 +66,10 @@ export interface Layer {
 const AS_IT_IS: Treatment = { name: "", table: null, clear: false };
 const AS_SERVED: Held = { window: null, gamma: 1 };
 
-/** The grey values of a window, for each grey value of tiles that were drawn with another one. */
+/**
+ * For each grey value of a tile that was drawn with the range and exponent `from`, the grey value
+ * with those of `to`.
+ */
 export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
   const [first, last] = from.window ?? baseWindow(channel);
   const [low, high] = to.window ?? baseWindow(channel);
@@ -79,17 +82,17 @@ export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
 }
 
 /**
- * Whether the server's ordinary tiles, which are black where data is missing, show a channel as
- * wanted.
+ * Whether the server's ordinary tiles show a channel as wanted. Where data is missing, they are
+ * black instead of transparent.
  */
 function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
-  const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
+  const needsClear = scene.adjust && mayMiss(channel) && isMeasured(channel);
   return (
     !slabOf(scene, channel, shown) &&
     shown.window === null &&
     shown.gamma === 1 &&
     isPure(shown.colour) &&
-    !misses
+    !needsClear
   );
 }
 
@@ -97,12 +100,12 @@ function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
 const isRangeKnown = (channel: Channel, { window }: Shown): boolean =>
   window !== null || isMeasured(channel);
 
-/** The slab that is drawn of a channel; its range must be known. */
+/** The slab that is drawn of a channel; null for one slice, or while its range is unknown. */
 function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
   return scene.adjust && hasSlabs(channel) && isRangeKnown(channel, shown) ? scene.view.slab : null;
 }
 
-/** Whether the server projects slabs of a channel, and has tiles with losses of it. */
+/** Whether the server projects slabs of a channel; it then also has previews of its tiles. */
 export const hasSlabs = (channel: Channel): boolean =>
   channel.kind === "image" && channel.levels.some(({ slab }) => slab);
 
@@ -133,7 +136,7 @@ export interface Scene {
   adjust: boolean;
 }
 
-/** How a channel is drawn: in the server's range as long as no other range can be drawn. */
+/** How a channel is drawn now: in the server's range until another range can be drawn. */
 function drawnAs({ adjust, view }: Scene, channel: Channel): Shown {
   const shown = shownOf(view, channel);
   if (adjust && isRangeKnown(channel, shown)) return shown;
@@ -192,7 +195,7 @@ function chooseAdded(drawn: ImageLayer[], shown: (channel: Channel) => Shown): v
   }
 }
 
-/** The groups of grey channels, each alone, and of all channels in colours. */
+/** Groups of channels: each grey channel alone, and all channels in colours together. */
 function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Channel[][] {
   const grey = channels.filter((channel) => !shown(channel).colour);
   const others = channels.filter((channel) => shown(channel).colour);
@@ -200,8 +203,8 @@ function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Chan
 }
 
 /**
- * Groups of channels that the server can composite: the same levels, begin and end, all or none
- * with time, at most six.
+ * Groups of channels that the server can composite in one tile: at most six, with the same levels,
+ * the same begin and end, and the same number of time points.
  */
 function bundles(channels: Channel[]): Channel[][] {
   const alike = new Map<string, Channel[][]>();
@@ -229,7 +232,7 @@ class Maker {
     this.whole = endOf(drawable(scene.dataset, scene.view));
   }
 
-  /** A layer; `path` is that of its tiles, up to the plane, and `lossy` that of its previews. */
+  /** A layer; `path` is the path of its tiles up to the plane, and `lossy` that of its previews. */
   private layer(
     channel: Channel,
     path: string,
@@ -273,8 +276,8 @@ class Maker {
   }
 
   /**
-   * The ranges; and the state of the file if the newest slice or time point, which may be
-   * incomplete, is shown.
+   * A text that changes when tiles of a live dataset do: with the ranges, and with the state of the
+   * file if the newest slice or time point is shown, which may be incomplete.
    */
   private revision(channel: Channel, grid: Grid, point: number | null): string {
     const { dataset, view } = this.scene;
@@ -297,12 +300,12 @@ class Maker {
     return this.ordinary(`${addressOf(this.scene.dataset)}/${channel.name}`);
   }
 
-  /** One channel as it is. */
+  /** A channel as the server draws it. */
   single(channel: Channel): Layer {
     return this.layer(channel, this.pathOf(channel));
   }
 
-  /** Several channels in their colours, or one. */
+  /** One or more channels in one tile, in their colours. */
   group(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
     const { dataset } = this.scene;
     const [first] = channels as [Channel];
@@ -340,6 +343,7 @@ class Maker {
     return { ...layer, mayMiss: mayMiss(channel) };
   }
 
+  /** A channel of labels; `covers` says whether images lie below it. */
   labels(
     channel: Channel,
     { opacity, selected, shuffle, outlines }: Shown,

@@ -20,9 +20,9 @@ import { drawable, shownOf, type View } from "./view";
 import { boxAddress, isWithin, readVoxels, voxelAt } from "./voxels";
 
 const MAX_SAMPLES = 4096;
-/** The samples of one request: unless the line skips voxels, their box has at most 64² voxels. */
+/** The number of samples that one request reads, by the box around them: at most 64² voxels. */
 const RUN = 64;
-/** Requests at once. */
+/** The number of requests at once. */
 const AT_ONCE = 6;
 
 /** A measured line in points of the volume, and its length in words. */

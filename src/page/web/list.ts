@@ -25,7 +25,7 @@ import { secretForm } from "./secret";
 import { wordFilter } from "./text";
 import { beginning, imagesOn, isOn, toHash } from "./view";
 
-/** The coarsest offered level: one tile, or as few as possible. */
+/** The coarsest level that is offered, which has the fewest tiles. */
 function coarsest(grid: Grid): number {
   return Math.max(0, ...grid.levels.filter((level) => level.offered).map((level) => level.level));
 }
@@ -104,8 +104,9 @@ const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): nu
   size: { says: "largest first", compare: (a, b) => sizeOf(b) - sizeOf(a) },
 };
 
-/** How often the first range of a mosaic is requested, and after how many milliseconds again. */
+/** How often the first range of a mosaic is requested. */
 const MEASURING_TRIES = 5;
+/** The time until it is requested again, in milliseconds. */
 const MEASURING_DELAY = 1000;
 
 /** A card in the document. */
@@ -113,7 +114,7 @@ class Card {
   readonly element: HTMLElement;
   private readonly thumbnail: HTMLElement;
   private images: Pending[] = [];
-  /** Whether the picture waits for the range that the tiles of a mosaic have in common. */
+  /** Whether the picture of a mosaic still waits for the range that its tiles have in common. */
   private waits: boolean;
 
   constructor(
@@ -145,7 +146,7 @@ class Card {
     );
   }
 
-  /** Puts the picture into the card, without requesting it; `dataset` may have more ranges. */
+  /** Puts the picture into the card without requesting it; `dataset` may have ranges by now. */
   private show(dataset: Dataset): void {
     const { mounts } = this.site;
     const adjust = this.site.adjust === true;
@@ -204,7 +205,7 @@ function mark({ noticed }: Dataset): HTMLElement | false {
   );
 }
 
-/** Something at a height of the list. */
+/** A folder's heading or a dataset's card, with its place in the list in CSS pixels. */
 type Item = { top: number; height: number } & (
   { folder: string; count: number } | { dataset: Dataset; left: number; index: number }
 );
@@ -217,12 +218,16 @@ interface Choice {
   scroll: number;
 }
 
+// Lengths in CSS pixels.
+/** The distance between cards. */
 const GAP = 16;
+/** The least width of a card. */
 const LEAST_WIDTH = 190;
+/** The height of a folder's heading. */
 const HEADING = 44;
-/** The height of a card's text, in the style sheet. */
+/** The height of a card's text, as in the style sheet. */
 const TEXT = 122;
-/** While the list is scrolled fast, no pictures are requested. */
+/** Pictures are requested once the list has not been scrolled for this time, in milliseconds. */
 const CALM = 80;
 
 export class List {
@@ -455,7 +460,7 @@ export class List {
   }
 }
 
-/** A list as it opens first. */
+/** The choices with which the list opens first. */
 export const firstChoice = (): Choice => ({
   words: "",
   order: "name",

@@ -7,15 +7,19 @@
 
 import type { Change } from "./known";
 
-/** How often the listening page says that it is there, and when it is given up, in milliseconds. */
+// Times in milliseconds.
+/** How often the listening page says that it is there. */
 const BEAT = 4000;
+/** After this long without word from the listening page, another page takes its place. */
 const MAX_SILENCE = 11_000;
-/** How long a new page waits for a listening one. */
+/** How long a new page waits for an answer of the listening page. */
 const GREETING = 400;
-/** How often datasets are asked for without a stream, and when a stream is tried again. */
+/**
+ * If the server refuses a stream, all datasets are requested after this time, and a stream again.
+ */
 const POLL = 15_000;
 
-/** The change that the server told; null if it is not known what changed. */
+/** The change of which the server has told; null if it is unknown which datasets have changed. */
 type Told = { restarted: boolean; change: Change | null };
 type Message =
   { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
@@ -28,7 +32,7 @@ export class Live {
   private timer = 0;
   private beat = 0;
   private poll = 0;
-  /** When the server started, by its stream. */
+  /** When the server started, as its stream says; another time means that it has been restarted. */
   private started: number | null = null;
 
   /**

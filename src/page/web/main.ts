@@ -14,8 +14,8 @@ const page = document.getElementById("page") as HTMLElement;
 const choice = firstChoice();
 const known = new Known();
 let shown: Viewer | List | null = null;
-/** The site that the shown page was made of. */
-let at: Site | null = null;
+/** The site as the shown page was made of it. */
+let shownSite: Site | null = null;
 
 function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTMLElement {
   return h("main", { className: "notice" }, h("p", { role: "alert" }, text), ...more);
@@ -27,7 +27,7 @@ const named = (site: Site): Dataset | undefined =>
 /** Shows what the URL names. */
 function route(site: Site): void {
   const token = tokenOf(location.hash);
-  at = site;
+  shownSite = site;
   shown?.close();
   shown = null;
   if (!token) {
@@ -65,7 +65,7 @@ function spareStyle(): void {
   document.head.append(mark);
 }
 
-/** Shows what the URL names, once it is known. */
+/** Shows what the URL names, once its dataset is known. */
 async function show(): Promise<void> {
   const token = tokenOf(location.hash);
   const ready = known.now(token);
@@ -78,13 +78,13 @@ async function show(): Promise<void> {
   if (tokenOf(location.hash) === token) route(site);
 }
 
-/** Keeps the page true while datasets come, change and go. */
+/** Keeps the page up to date while datasets come, change and go. */
 function follow(): void {
   const version = (dataset: Dataset | undefined) =>
     dataset && (dataset.version ?? JSON.stringify(dataset));
   const changed = async (restarted: boolean, change: Change | null) => {
     const token = tokenOf(location.hash);
-    const before = at?.datasets.find((dataset) => dataset.token === token);
+    const before = shownSite?.datasets.find((dataset) => dataset.token === token);
     known.heard(change);
     let site: Site;
     try {
@@ -93,7 +93,7 @@ function follow(): void {
       return; // the stream comes back, and with it the next change
     }
     if (token !== tokenOf(location.hash)) return;
-    at = site;
+    shownSite = site;
     const now = named(site);
     if (shown instanceof List) shown.update(site);
     else if (version(before) !== version(now)) {
@@ -107,17 +107,17 @@ function follow(): void {
   new Live((restarted, change) => (last = last.then(() => changed(restarted, change))));
 }
 
-/** Does something that needs an answer of the server; if it fails, it can be tried again. */
-async function attempt(what: () => Promise<void>): Promise<void> {
+/** Does something that needs the server; if it fails, the page says so and offers to try again. */
+async function attempt(task: () => Promise<void>): Promise<void> {
   try {
-    await what();
+    await task();
   } catch (error) {
     shown?.close();
     shown = null;
     page.replaceChildren(
       notice(
         explain(error),
-        button("Try again", () => void attempt(what)),
+        button("Try again", () => void attempt(task)),
       ),
     );
   }

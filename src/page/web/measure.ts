@@ -1,5 +1,5 @@
-// The panel of what is dragged and measured in a plane: its ends, which can also be typed, and the
-// result.
+// The panel of a line or rectangle that is dragged in a plane: its ends, which can also be typed,
+// and what was measured.
 
 import type { Channel, Dataset, Triple } from "./data";
 import { button, h, iconButton, save } from "./dom";
@@ -136,7 +136,7 @@ export abstract class MeasurePanel {
     this.result.replaceChildren(...result);
   }
 
-  /** Shows a result, and lets something else be dragged. */
+  /** Shows a result, and lets another line or rectangle be dragged. */
   protected restart(result: Node[]): void {
     this.ends = null;
     this.drag.clear();

@@ -14,6 +14,7 @@ export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot" | "c
 /** Six hexadecimal digits in lower case, as in links. */
 export type Code = `#${string}`;
 export type Colour = Pure | MapName | Code;
+/** Red, green and blue. */
 export type Parts = [number, number, number];
 
 export const PURE: Pure[] = ["", "C", "M", "Y", "R", "G", "B"];
@@ -51,6 +52,7 @@ export function readColour(text: string): Colour | null {
 
 export const colourText = (colour: Colour): string => (isCode(colour) ? colour.slice(1) : colour);
 
+/** Which parts a pure colour has, each 0 or 1. */
 const PARTS: Record<Pure, Parts> = {
   "": [1, 1, 1],
   C: [0, 1, 1],
@@ -74,9 +76,12 @@ const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, ma
 
 /** Red, green and blue of a code, 0 to 255 each. */
 export const partsOf = (code: Code): Parts =>
-  [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
+  [1, 3, 5].map((start) => parseInt(code.slice(start, start + 2), 16)) as Parts;
 
-/** The nearest of the six colours to a colour of a file; grey if the file has none, or grey. */
+/**
+ * The nearest of the six colours to the colour `#rrggbb` of a file, by the parts above half of the
+ * brightest: red for `#ff3000`, yellow for `#ff9000`. Grey if the file has no colour, or grey.
+ */
 export function nearestPure(colour: string | null): Pure {
   if (!/^#.{6}$/.test(colour ?? "")) return "";
   const parts = partsOf(colour as Code);
@@ -94,16 +99,18 @@ export function paint(colour: Colour, shade: number): Parts {
   const file = FILES[colour];
   if (file) return [file[shade] ?? 0, file[256 + shade] ?? 0, file[512 + shade] ?? 0];
   if (colour === "inverted") return [255 - shade, 255 - shade, 255 - shade];
-  if (isCode(colour))
+  if (isCode(colour)) {
+    // part * shade / 255, rounded, in whole numbers as on the server.
     return partsOf(colour).map((part) => Math.floor((2 * part * shade + 255) / 510)) as Parts;
+  }
   return PARTS[colour as Pure].map((part) => part * shade) as Parts;
 }
 
-/** Red, green and blue for each grey value, whose shade is in `shades`. */
+/** The colours of shades, one after the other: red, green and blue of each. */
 export const table = (colour: Colour, shades: Uint8Array): Uint8Array =>
   Uint8Array.from([...shades].flatMap((shade) => paint(colour, shade)));
 
-/** The colour as in addresses of tiles. */
+/** The colour as in addresses of tiles; `alone` says whether the tile has no other channel. */
 export function paintName(colour: Colour, alone: boolean): string {
   if (isMap(colour) || isCode(colour)) return colourText(colour);
   if (colour === "" && alone) return "grey";
@@ -112,14 +119,14 @@ export function paintName(colour: Colour, alone: boolean): string {
 
 const SHADES = [0, 32, 64, 96, 128, 160, 192, 224, 255];
 
-/** A colour from black to white, for a style sheet. */
+/** A swatch of a colour as a CSS background: a gradient of its shades for grey and maps. */
 export function gradient(colour: Colour): string {
   if (colour !== "" && !isMap(colour)) return `rgb(${paint(colour, 255).join()})`;
   const stops = SHADES.map((shade) => `rgb(${paint(colour, shade).join()})`);
   return `linear-gradient(90deg, ${stops.join()})`;
 }
 
-/** Colours at equal distances between which a shader draws straight lines, from 0 to 1. */
+/** `count` colours of a map at equal distances, with parts from 0 to 1, for a shader to mix. */
 export const stops = (colour: MapName, count: number): Parts[] =>
   Array.from(
     { length: count },

@@ -44,6 +44,7 @@ export class Pane {
   private grid: Grid | null = null;
   private scene: Scene | null = null;
   private readonly stack: Stack;
+  /** The centre and the zoom of the last report or the last `follow`, in the library's units. */
   private told = { centre: new OpenSeadragon.Point(), ratio: 0 };
   /** The size of the library's window when it was last moved to the view. */
   private sized = new OpenSeadragon.Point();
@@ -106,7 +107,7 @@ export class Pane {
     const { viewer } = this;
     viewer.addHandler("viewport-change", () => {
       this.stack.mayRefine();
-      this.tell();
+      this.tellMove();
     });
     viewer.addHandler("update-viewport", () => {
       this.layGround();
@@ -150,7 +151,7 @@ export class Pane {
       this.events.scrolled(this, Math.sign(turn) * (wheel.shiftKey && wheel.altKey ? 10 : 1));
   }
 
-  /** The point of the volume under the cursor, if that is in this pane. */
+  /** The point of the volume under the cursor; null if the cursor is not in this pane. */
   pointed(): Triple | null {
     return this.cursor && this.pointAt(this.cursor);
   }
@@ -172,8 +173,8 @@ export class Pane {
     return this.grid ? fitting(this.grid, this.size.width, this.size.height) : 1;
   }
 
-  /** The zoom at which the plane is shown unless a person has chosen one. */
-  fitted(): number {
+  /** The zoom at which the plane is shown: the view's, or the one that shows the whole plane. */
+  viewZoom(): number {
     return this.scene?.view.zoom || this.fit();
   }
 
@@ -191,7 +192,7 @@ export class Pane {
     return this.grid ? this.grid.point(this.grid.width / 2, this.grid.height / 2, point) : point;
   }
 
-  /** Shows a scene; a pane that leads, because the user moves in it, is already there. */
+  /** Shows a scene; a pane that `leads`, because the user moves in it, is already at its place. */
   show(scene: Scene, leads: boolean): void {
     const before = this.scene?.view;
     const { view } = scene;
@@ -250,8 +251,8 @@ export class Pane {
     const viewport = this.viewer.viewport as Limited;
     const place = grid.place(scene.view.at);
     const width = this.size.width;
-    const zoom = scene.view.zoom || this.fit();
-    viewport.minZoomLevel = (this.least() * grid.width) / width;
+    const zoom = this.viewZoom();
+    viewport.minZoomLevel = (this.leastZoom() * grid.width) / width;
     viewport.maxZoomLevel = (MAX_ZOOM * grid.width) / width;
     const ratio = (zoom * grid.width) / width;
     const centre = new OpenSeadragon.Point(place.x / grid.width, place.y / grid.width);
@@ -276,12 +277,12 @@ export class Pane {
   }
 
   /** The zoom at which the volume is just visible. */
-  private least(): number {
+  private leastZoom(): number {
     return this.grid ? LEAST_PIXELS / Math.max(this.grid.width, this.grid.height) : 0.001;
   }
 
-  /** Reports movements by the user. */
-  private tell(): void {
+  /** Reports a movement by the user. */
+  private tellMove(): void {
     const { grid, scene } = this;
     this.smooth();
     // The library reports every change one frame later, including those made by `follow`.
@@ -407,9 +408,10 @@ export class Pane {
     );
   }
 
-  /** Calls back whenever the picture moves, until the pane is closed. */
-  onMove(moved: () => void): void {
+  /** Calls back whenever the picture moves, until the signal aborts or the pane is closed. */
+  onMove(moved: () => void, signal: AbortSignal): void {
     this.viewer.addHandler("update-viewport", moved);
+    signal.addEventListener("abort", () => this.viewer.removeHandler("update-viewport", moved));
   }
 
   /** Whether the picture is complete. */

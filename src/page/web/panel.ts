@@ -30,18 +30,18 @@ export interface PanelEvents {
   auto(channel: Channel): void;
   /** All channels of a registered dataset are to be shown in Neuroglancer. */
   elsewhere(): void;
-  /** A label was typed that is to be looked for. */
+  /** A typed label is to be looked for. */
   find(channel: Channel, id: string): void;
-  /** The labels in sight of a channel, with most voxels first, and how many there are. */
+  /** The labels of a channel in sight. */
   seen(channel: Channel, signal: AbortSignal): Promise<SeenLabels>;
 }
 
 /** Panels with at least this many channels have a field that finds channels by words. */
 const MANY = 8;
-/** The first value of "any colour". */
+/** The colour with which the field for any colour begins. */
 const ORANGE = "#ff8800";
 
-/** The range with zero in its middle, if there are values on both sides of zero. */
+/** If a range has values on both sides of zero, the part of a look that puts zero in its middle. */
 function symmetric(channel: Channel, { window }: Shown): Partial<Shown> {
   const [low, high] = window ?? baseWindow(channel);
   const most = Math.max(Math.abs(low), Math.abs(high));
@@ -54,7 +54,7 @@ export class Panel {
     id: "channels-words",
     placeholder: "Search",
     "aria-label": "Search channels",
-    oninput: () => this.again(),
+    oninput: () => this.rebuild(),
   });
   private readonly beside = h(
     "span",
@@ -76,7 +76,7 @@ export class Panel {
     this.ties,
     this.list,
   );
-  /** The state that the list was built for. */
+  /** The state that the list was built for, as JSON. */
   private built = "";
   private now: { dataset: Dataset; view: View } | null = null;
   private windows = new Map<string, WindowControl>();
@@ -115,8 +115,7 @@ export class Panel {
     for (const [name, list] of this.sights) if (view.shown[name]?.on) list.moved(view.shown[name]);
   }
 
-  /** Builds the list again. */
-  private again(): void {
+  private rebuild(): void {
     this.built = "";
     if (this.now) this.show(this.now.dataset, this.now.view);
   }
@@ -128,7 +127,7 @@ export class Panel {
   }
 
   /** Shows the next of the found channels alone, or at -1 the previous. */
-  next(by: number): void {
+  next(by: 1 | -1): void {
     const { dataset } = this.now ?? {};
     if (dataset) this.events.change((view) => beside(dataset, view, by, this.found(dataset)));
   }
@@ -172,7 +171,7 @@ export class Panel {
     this.events.change((view) => withShown(view, channel, part));
   }
 
-  /** Sets a range or an exponent; while a handle moves, the tiles stay as they were before. */
+  /** Sets a range or an exponent; while a handle moves, the tiles that are there are stretched. */
   private stretch(dataset: Dataset, channel: Channel, part: Partial<Shown>, moves: boolean): void {
     this.events.change((view) => {
       const held = moves ? heldOf(shownOf(view, channel)) : null;
@@ -413,7 +412,7 @@ export class Panel {
     if (only !== null && !dataset.live)
       return h("p", { className: "reason" }, `all voxels are ${only}`);
     if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
-    // The values that are written next may be other ones.
+    // In a live dataset, voxels with other values may follow: the slider spans the type's range.
     const control = new WindowControl(
       only === null ? channel : { ...channel, histogram: null, central_histogram: null },
       this.spanned.has(channel.name),
@@ -422,7 +421,7 @@ export class Panel {
         auto: () => this.events.auto(channel),
         spanned: (all) => {
           this.spanned[all ? "add" : "delete"](channel.name);
-          this.again();
+          this.rebuild();
         },
       },
     );

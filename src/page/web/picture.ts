@@ -104,7 +104,7 @@ export function sideBySide(choices: [string, Choice][]): Choice {
   };
 }
 
-/** Calls `drawing`; what it draws outside the plane's place on the picture does not show. */
+/** Calls `drawing`, whose strokes show only within the plane's place on the picture. */
 async function clipped(
   context: CanvasRenderingContext2D,
   { left, top, width, height }: Plane,

@@ -23,16 +23,18 @@ const REST = 60;
 /** The text in place of a value where data is missing. */
 const MISSING = "missing";
 
-/** The value of a channel as text; components are separated by commas. */
+/** The value of a channel under the cursor. */
 export interface Pointed {
   channel: Channel;
+  /** The value as text; components are separated by commas. */
   text: string;
   /** The name of a label; empty if it has none. */
   name: string;
 }
 
-/** A shown slab: the value of each pixel comes from a column of voxels along `axis`, the plane's normal. */
+/** A shown slab: the value of each pixel comes from a column of voxels. */
 export interface Column {
+  /** The axis of the column: the plane's normal. */
   axis: number;
   slab: Slab;
 }
@@ -80,7 +82,7 @@ export class Pointer {
     column: Column | null,
   ): Promise<void> {
     const { signal } = this.ending;
-    const read = async ({ channel, voxel }: Here) => {
+    const readValue = async ({ channel, voxel }: Here) => {
       if (column && channel.kind === "image") {
         const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
         return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
@@ -99,7 +101,7 @@ export class Pointer {
       return [{ channel, text, name: names?.get(text) ?? "" }];
     };
     // A value that cannot be read is left out: the picture reports what is wrong with the data.
-    const found = await Promise.allSettled(here.map(read));
+    const found = await Promise.allSettled(here.map(readValue));
     if (signal.aborted) return;
     this.values = found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     this.changed();
@@ -115,7 +117,7 @@ export class Pointer {
   ): Promise<number | null> {
     const first = at(firstOf(channel), axis);
     const count = at(channel.levels[0]?.size ?? [1, 1, 1], axis);
-    // Slabs end where the channels that are shown together end, such as a mosaic.
+    // A slab may cover all channels that are shown together, such as the tiles of a mosaic.
     const end = at(endOf(companions(dataset, channel)), axis);
     const [from, to] = around(slab, at(voxel, axis) + first, end);
     const start: Triple = [...voxel];

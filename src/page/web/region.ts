@@ -1,5 +1,6 @@
-// The panel of measured rectangles of slices: their area, and the mean, deviation, least and
-// greatest of exact voxels of every visible channel. Several rectangles can be kept in one table.
+// The panel of measured rectangles: the area of each, and of every visible channel the mean,
+// standard deviation, least and greatest value of the exact voxels. Several rectangles can be kept
+// in one table.
 
 import {
   type Channel,
@@ -22,18 +23,20 @@ import { csvText, written } from "./text";
 import { drawable } from "./view";
 import { boxAddress, type Part, readVoxels, type VoxelBox } from "./voxels";
 
-/** The most voxels of one request, and of a whole rectangle. */
+/** The most voxels of one request. */
 const STRIP = 2 ** 21;
+/** The most voxels of a rectangle. */
 const MAX_VOXELS = 2 ** 26;
 
-/** The values of a channel in a rectangle; null where there is none. */
+/** Numbers about the voxels of a channel in a rectangle; null where there are no values. */
 interface Statistics {
   channel: Channel;
-  /** The number of voxels with a value, and of voxels that stand for missing data. */
+  /** The number of voxels with a value. */
   voxels: number;
+  /** The number of voxels that stand for missing data. */
   missing: number;
   mean: number | null;
-  /** The deviation of a sample: squares are divided by one less than the number of voxels. */
+  /** The standard deviation of a sample: divided by one less than the number of voxels. */
   deviation: number | null;
   least: number | null;
   greatest: number | null;
@@ -67,7 +70,7 @@ class Tally {
 
   constructor(private readonly channel: Channel) {}
 
-  /** Adds the voxels of a box whose first voxel and size these are. */
+  /** Adds the voxels of a box, of which the first voxel and the size are given. */
   add({ values, gaps }: VoxelBox, start: Triple, size: Triple): void {
     const isAbsent = gaps?.length ? absentIn(gaps, start, size) : null;
     const declared = missingOf(this.channel);
@@ -112,7 +115,7 @@ class Tally {
   }
 }
 
-/** For each voxel of a box whether it lies in one of these parts. */
+/** For each voxel of a box, 1 if it lies in one of the gaps and 0 otherwise. */
 function absentIn(gaps: Part[], start: Triple, size: Triple): Uint8Array {
   const isAbsent = new Uint8Array(volume(size));
   for (const gap of gaps) {

@@ -6,16 +6,20 @@ import { h } from "./dom";
 import { labelColour } from "./labels";
 import type { Shown } from "./view";
 
-/** A label in sight, how many of the voxels in sight it has, and its name; empty if it has none. */
+/** A label in sight. */
 export interface Seen {
   id: string;
+  /** The number of its voxels in sight. */
   voxels: number;
+  /** Empty if the label has no name. */
   name: string;
 }
 
-/** The labels in sight that have most voxels, and how many labels there are. */
+/** The labels in sight. */
 export interface SeenLabels {
+  /** The labels with the most voxels, largest first. */
   seen: Seen[];
+  /** The number of all labels in sight. */
   count: number;
 }
 
@@ -42,11 +46,12 @@ export class SightList {
     private readonly choose: (id: string) => void,
   ) {}
 
-  /** Follows the view, which may show other labels now. */
+  /** Follows the view, which may show other labels now; `shown` is the look of the labels. */
   moved(shown = this.shown): void {
-    const isOther = shown.shuffle !== this.shown.shuffle || shown.selected !== this.shown.selected;
+    const looksDifferent =
+      shown.shuffle !== this.shown.shuffle || shown.selected !== this.shown.selected;
     this.shown = shown;
-    if (isOther) this.draw();
+    if (looksDifferent) this.draw();
     window.clearTimeout(this.timer);
     if (this.element.open) this.timer = window.setTimeout(() => void this.fill(), REST);
   }
@@ -57,12 +62,11 @@ export class SightList {
     try {
       const { seen, count } = await this.read(signal);
       if (signal.aborted) return;
-      this.says.textContent =
-        count > seen.length
-          ? `${count} labels; the largest ${seen.length}:`
-          : count
-            ? ""
-            : "No labels in sight.";
+      this.says.textContent = "";
+      if (count === 0) this.says.textContent = "No labels in sight.";
+      if (count > seen.length) {
+        this.says.textContent = `${count} labels; the largest ${seen.length}:`;
+      }
       this.seen = seen;
       this.draw();
     } catch (error) {

@@ -15,11 +15,12 @@ export interface Slab {
 
 export const MODES: Mode[] = ["max", "min", "mean"];
 export const MODE_NAMES: Record<Mode, string> = { max: "maximum", min: "minimum", mean: "mean" };
-/** The slices of a slab when it is switched on first. */
+/** The number of slices of a slab when it is first switched on. */
 export const USUAL = 9;
 
 /**
- * The first slice of a slab around a slice, and the one after its last, of `count` slices in all.
+ * The first slice of a slab around a slice, and the slice after its last, in a stack of `count`
+ * slices.
  */
 export function around({ slices }: Slab, slice: number, count: number): [number, number] {
   if (slices >= count) return [0, count];
@@ -28,17 +29,25 @@ export function around({ slices }: Slab, slice: number, count: number): [number,
 }
 
 /**
- * The most slices of a level that a slab can touch; each is `thickness` slices of level 0 thick.
+ * The most slices that a slab can touch of a level with `count` slices, each of which is as thick
+ * as `thickness` slices of level 0.
  */
-export const touched = ({ slices }: Slab, thickness: number, count: number): number =>
-  Math.min(
-    count,
-    Math.ceil(slices / thickness) + (thickness > 1 && Number.isFinite(slices) ? 1 : 0),
-  );
+export function touched({ slices }: Slab, thickness: number, count: number): number {
+  const touching = Math.ceil(slices / thickness);
+  // Unless it begins at the edge of a slice of the level, a slab touches one more.
+  const isAlways = thickness === 1 || !Number.isFinite(slices);
+  return Math.min(count, isAlways ? touching : touching + 1);
+}
 
-/** The next thickness: twice as many slices around the same one, up to all, and then three. */
-export const thicker = (slices: number, count: number): number =>
-  slices >= count ? 3 : slices * 2 - 1 >= count ? Infinity : slices * 2 - 1;
+/**
+ * The number of slices of the next thicker slab in a stack of `count` slices: 3, 5, 9, 17, … up to
+ * all, then 3 again.
+ */
+export function thicker(slices: number, count: number): number {
+  if (slices >= count) return 3;
+  const more = slices * 2 - 1;
+  return more >= count ? Infinity : more;
+}
 
 /** A slab as in links. */
 export const slabText = ({ mode, slices }: Slab): string =>
@@ -54,7 +63,7 @@ export function readSlab(text: string | null): Slab | null {
 export const inWords = ({ mode, slices }: Slab): string =>
   `${MODE_NAMES[mode]} of ${Number.isFinite(slices) ? `${slices} slices` : "all slices"}`;
 
-/** The value that a slab shows of a column of voxels; null if all of them are missing. */
+/** The value that a slab shows for a column of voxels; null if all of them are missing. */
 export function projected({ mode }: Slab, values: Values, missing: Missing): number | null {
   const present = Array.from(values).filter((value) => !isGap(missing, value));
   const numbers = present.map(Number);

@@ -90,8 +90,8 @@ export class Slicers {
   private playing = 0;
   /** When the next picture is due, in milliseconds of `performance.now`. */
   private due = 0;
-  /** How far time and slices can be played. */
-  private now: { times: number; size: Triple } | null = null;
+  /** The number of time points, and of slices along each axis. */
+  private extent: { times: number; size: Triple } | null = null;
 
   /**
    * `ready` says whether the whole picture is on the screen; `active` is the plane whose slices are
@@ -132,12 +132,12 @@ export class Slicers {
     this.along.hidden = times === 1 || this.planes[this.active()].element.hidden;
     const hasSlices = Object.values(this.planes).some((slicer) => !slicer.element.hidden);
     this.player.hidden = times === 1 && !hasSlices;
-    this.now = { times, size };
+    this.extent = { times, size };
   }
 
   /**
-   * Plays along time if there is a series, unless slices are chosen, else along slices: forwards
-   * or, at -1, backwards; or stops.
+   * Begins to play, or stops. `direction` is 1 for forwards and -1 for backwards. A series plays
+   * along time unless the person has chosen slices; other datasets play along slices.
    */
   toggle(direction: number): void {
     if (this.playing) return this.stop();
@@ -169,17 +169,17 @@ export class Slicers {
 
   /** The next time point or slice in the direction; after the last comes the first. */
   private next(): void {
-    const { now, direction } = this;
-    if (!now) return;
+    const { extent, direction } = this;
+    if (!extent) return;
     const after = (here: number, count: number) => (here + direction + count) % count;
-    if (now.times > 1 && (this.along.hidden || this.along.value === "t")) {
-      return this.change((view) => ({ ...view, time: after(view.time, now.times) }));
+    if (extent.times > 1 && (this.along.hidden || this.along.value === "t")) {
+      return this.change((view) => ({ ...view, time: after(view.time, extent.times) }));
     }
     const plane = this.active();
     const axis = AXES[plane].slice;
     this.change((view) => {
       const here = Math.floor(at(view.at, axis));
-      return stepped(view, plane, after(here, at(now.size, axis)) - here);
+      return stepped(view, plane, after(here, at(extent.size, axis)) - here);
     });
   }
 }

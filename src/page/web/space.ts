@@ -10,13 +10,13 @@ import type { Channel, Dataset, Matrix, Triple } from "./data";
 export const NANOMETRE = 1e-9;
 const ALL = [0, 1, 2] as const;
 
-/** The matrix at a time point; null if the dataset is not registered. */
+/** The matrix of a channel at a time point; null if the dataset is not registered. */
 function matrixOf({ transform }: Channel, time: number): Matrix | null {
   const before = transform?.by_time?.filter((each) => each.time <= time) ?? [];
   return before.at(-1)?.matrix ?? transform?.matrix ?? null;
 }
 
-/** The place of an index. */
+/** The place to which a matrix takes an index. */
 const apply = (matrix: Matrix, index: Triple): Triple =>
   matrix.map(([x, y, z, shift]) => x * index[0] + y * index[1] + z * index[2] + shift) as Triple;
 
@@ -28,7 +28,7 @@ const cross = (a: Triple, b: Triple): Triple => [
 const minus = (a: Triple, b: Triple): Triple => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
 const dot = (a: Triple, b: Triple): number => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 
-/** From places to indices. */
+/** The matrix that takes places back to indices. */
 function inverse(matrix: Matrix): Matrix {
   const [x, y, z] = ALL.map((column) => matrix.map((row) => row[column])) as [
     Triple,
@@ -43,26 +43,29 @@ function inverse(matrix: Matrix): Matrix {
 }
 
 /**
- * The position of a channel's first voxel in voxels of another channel; null if its voxels are
- * turned or of another size, so that they cannot be drawn over the other's.
+ * The position of a channel's first voxel in voxels of another channel; null if the channel's
+ * voxels are turned or of another size, so that they cannot be drawn over those of the other.
  */
-function between(channel: Channel, other: Channel): Triple | null {
+function firstWithin(channel: Channel, other: Channel): Triple | null {
   const own = matrixOf(channel, 0);
   const others = matrixOf(other, 0);
   if (!own || !others) return null;
   const back = inverse(others);
   const unit = (channel.transform?.nanometres ?? 1) / (other.transform?.nanometres ?? 1);
   const size = channel.levels[0]?.size ?? [1, 1, 1];
-  const index = (of: Triple) => apply(back, apply(own, of).map((part) => part * unit) as Triple);
-  const first = index([0, 0, 0]);
+  // The index of the other channel's voxel at the place of a voxel of this channel.
+  const indexIn = (voxel: Triple) =>
+    apply(back, apply(own, voxel).map((part) => part * unit) as Triple);
+  const first = indexIn([0, 0, 0]);
+  // The last voxels along each axis must lie as far from the first as if all voxels were alike.
   const ends = ALL.map(
     (axis) => [0, 0, 0].map((_, i) => (i === axis ? size[axis] - 1 : 0)) as Triple,
   );
-  const away = ends.flatMap((end) => {
-    const moved = index(end);
+  const errors = ends.flatMap((end) => {
+    const moved = indexIn(end);
     return ALL.map((axis) => moved[axis] - first[axis] - end[axis]);
   });
-  return away.every((part) => Math.abs(part) < 0.5) ? first : null;
+  return errors.every((error) => Math.abs(error) < 0.5) ? first : null;
 }
 
 /**
@@ -72,13 +75,13 @@ function between(channel: Channel, other: Channel): Triple | null {
 export function arrange(dataset: Dataset): Dataset {
   const spaces: Channel[][] = [];
   for (const channel of dataset.channels.filter(({ transform }) => transform)) {
-    const found = spaces.find(([first]) => first && between(channel, first));
+    const found = spaces.find(([first]) => first && firstWithin(channel, first));
     if (found) found.push(channel);
     else spaces.push([channel]);
   }
   for (const [space, channels] of spaces.entries()) {
     const begins = channels.map((channel) => {
-      const first = between(channel, channels[0] as Channel) ?? [0, 0, 0];
+      const first = firstWithin(channel, channels[0] as Channel) ?? [0, 0, 0];
       return first.map(
         (along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0),
       ) as Triple;
@@ -101,9 +104,13 @@ export function place(channel: Channel, time: number, index: Triple): Triple | n
 }
 
 /**
- * Neuroglancer's transform of a source: from the source's coordinates to nanometres. `first` is the
- * index at the origin of these coordinates; in a series, which is read as OME-Zarr with this scale
- * and unit of `t`, that is where the first voxel lies. Null if the dataset is not registered.
+ * Neuroglancer's transform from a source's coordinates to nanometres; null if the dataset is not
+ * registered.
+ *
+ * A source without time (`t` is null) is read as precomputed: its coordinates are voxels times
+ * their size, and `first` is the voxel index at their origin. A series is read as OME-Zarr, whose
+ * coordinates begin where the first voxel lies at the first time point; `t` is the scale and unit
+ * of its time axis.
  */
 export function sourceTransform(
   channel: Channel,

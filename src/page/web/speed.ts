@@ -1,9 +1,11 @@
 // How fast the line is, by the length of answers and the time from their first byte to their last,
 // which the browser measures. The time before the first byte does not count.
 
-/** The number of last answers that count, the least bytes of each, and how many must be known. */
-const KEPT = 24;
-const LEAST = 16_000;
+/** Only the last answers count, at most this many. */
+const MAX_ANSWERS = 24;
+/** Answers with fewer bytes do not count: their time says little about the line. */
+const LEAST_BYTES = 16_000;
+/** The speed is unknown until this many answers count. */
 const ENOUGH = 2;
 /** The bytes per second below which a line is slow. */
 const SLOW = 2e6;
@@ -12,21 +14,21 @@ const SLOW = 2e6;
 let rates: number[] = [];
 
 new PerformanceObserver((list) => {
-  const came = (list.getEntries() as PerformanceResourceTiming[]).filter(
-    ({ transferSize, responseStart }) => transferSize >= LEAST && responseStart > 0,
+  const counting = (list.getEntries() as PerformanceResourceTiming[]).filter(
+    ({ transferSize, responseStart }) => transferSize >= LEAST_BYTES && responseStart > 0,
   );
   rates.push(
-    ...came.map(
+    ...counting.map(
       ({ responseStart, responseEnd, transferSize }) =>
         transferSize / (Math.max(responseEnd - responseStart, 0.1) / 1000),
     ),
   );
-  rates = rates.slice(-KEPT);
+  rates = rates.slice(-MAX_ANSWERS);
 }).observe({ type: "resource", buffered: true });
 
 /**
- * The speed that a quarter of the answers exceed: a slow line slows all answers, a busy computer
- * only some.
+ * The upper quartile of the speeds, as a slow line slows all answers, but a busy computer only some
+ * of them; null while it is unknown.
  */
 function rate(): number | null {
   const sorted = [...rates].sort((a, b) => b - a);

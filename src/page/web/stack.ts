@@ -24,14 +24,13 @@ const REST = 400;
 const AHEAD = 3;
 const MAX_AHEAD = 48;
 
-/**
- * Parts that are missing from the library's declarations: the coarsest level that it draws; the
- * tiles in sight by level, column and row; and the method that finds them, draws loaded tiles, and
- * loads the others in the area `loads`.
- */
+/** A layer in the library, with parts that are missing from its declarations. */
 type Item = OpenSeadragon.TiledImage & {
+  /** The coarsest level that is drawn. */
   savedCutOffLevel: number;
+  /** The tiles in sight, by level, column and row. */
   coverage: Record<number, Record<number, Record<number, boolean>>>;
+  /** Finds the tiles in sight, draws the loaded ones, and loads the others in the area `loads`. */
   _updateLevel(
     level: number,
     opacity: number,
@@ -45,7 +44,7 @@ type Item = OpenSeadragon.TiledImage & {
 const sourceOf = (item: Item) => item.source as unknown as LayerSource;
 /** Items by the keys of their layers. */
 type Shown = Map<string, Item>;
-/** The layers of the slice `by` steps further. */
+/** Gives the layers of the slice or time point that is `by` steps further. */
 type Ahead = (by: number) => Layer[];
 
 const signature = (layers: Layer[]) =>
@@ -56,15 +55,19 @@ export class Stack {
   layers: Layer[] = [];
   private shown: Shown = new Map();
   private ahead: Ahead = () => [];
+  /** The sign of the direction in which the user scrolls; 0 if unknown. */
   private direction = 0;
+  /** Whether layers are being loaded. */
   private busy = false;
+  /** Whether the pane is closed. */
   private gone = false;
+  /** The timer that ends when nothing has moved for a while. */
   private rest = 0;
   /** The exact items that are to replace previews. */
   private refined: Shown = new Map();
   private readonly prefetcher = new Prefetcher();
 
-  /** Layers of a viewer; the pane is marked while they are incomplete. */
+  /** Shows layers in a viewer; its pane has the class `busy` while they are incomplete. */
   constructor(
     private readonly viewer: OpenSeadragon.Viewer,
     private readonly pane: HTMLElement,
@@ -79,7 +82,8 @@ export class Stack {
   }
 
   /**
-   * Shows layers; `direction` is the sign of the scroll direction, 0 if the user did not scroll.
+   * Shows layers. `direction` is the sign of the direction in which the user has scrolled, 0 if the
+   * user has not scrolled.
    */
   show(layers: Layer[], direction: number, ahead: Ahead): void {
     this.ahead = ahead;
@@ -103,7 +107,8 @@ export class Stack {
       this.prefetcher.keep(this.inSight(layers));
       const next = await this.items(layers);
       const items = [...next.values()];
-      const patience = this.shown.size === 0 ? 0 : isSlow() ? QUICK : PATIENCE;
+      let patience = isSlow() ? QUICK : PATIENCE;
+      if (this.shown.size === 0) patience = 0;
       const whole = (await this.loaded(items, patience)) || (await this.covered(layers, items));
       if (this.gone) return;
       if (whole || this.layers === layers) this.reveal(layers, next);
@@ -118,14 +123,14 @@ export class Stack {
     this.mayRefine();
   }
 
-  /** Whether tiles with losses are in sight. */
+  /** Whether previews are drawn. */
   private hasPreviews(item: Item): boolean {
     return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) =>
       isPreview(tile.getUrl()),
     );
   }
 
-  /** Marks the pane while previews are drawn: which tiles are, is known only after each drawing. */
+  /** Marks the pane while previews are drawn. This is known only after a frame has been drawn. */
   private markPreviews(): void {
     const wasLossy = this.pane.classList.contains("lossy");
     const isLossy = [...this.shown.values()].some((item) => this.hasPreviews(item));
@@ -133,14 +138,14 @@ export class Stack {
     if (isLossy && !wasLossy) this.mayRefine();
   }
 
-  /** Replaces previews by exact tiles once nothing has moved for a while. */
+  /** Replaces previews by exact tiles if nothing moves for a while from now. */
   mayRefine(): void {
     window.clearTimeout(this.rest);
     this.rest = window.setTimeout(() => void this.refine(), REST);
   }
 
   private async refine(): Promise<void> {
-    // Exact tiles that are being loaded follow the viewport.
+    // Exact tiles that are being loaded already (`refined`) follow the viewport by themselves.
     if (this.gone || this.busy || this.refined.size || !this.pane.classList.contains("lossy"))
       return;
     if (![...this.shown.values()].every((item) => item.getFullyLoaded())) return this.mayRefine();
@@ -169,7 +174,7 @@ export class Stack {
     this.fetchAhead();
   }
 
-  /** Gives up the exact tiles, as something else is shown. */
+  /** Drops the exact tiles that are being loaded, as other layers are shown. */
   private forgetRefined(): void {
     const items = this.refined;
     this.refined = new Map();
@@ -177,8 +182,9 @@ export class Stack {
   }
 
   /**
-   * Waits until something covers the picture: the old one stays until then. True if so, or if there
-   * is no level that comes soon.
+   * Waits until tiles of some level cover the picture, so that the new layers can replace the old
+   * ones. True once they do, or at once if no coarser level would arrive sooner; false if other
+   * layers are requested meanwhile.
    */
   private async covered(layers: Layer[], items: Item[]): Promise<boolean> {
     for (const item of items) if (sourceOf(item).first === Infinity) this.beginCoarse(item);
@@ -188,7 +194,7 @@ export class Stack {
     return isCovered();
   }
 
-  /** The items of layers: existing ones, and new ones, which load invisibly. */
+  /** The items of layers: those that are shown already, and new ones, which load invisibly. */
   private async items(layers: Layer[]): Promise<Shown> {
     const found = layers.map(
       async (layer) => [layer.key, this.shown.get(layer.key) ?? (await this.add(layer))] as const,
@@ -247,12 +253,12 @@ export class Stack {
     return grid.levels.length - 1 - grid.best(pixels);
   }
 
-  /** The coarsest level that is loaded: the best, or the one that comes before it. */
+  /** The coarsest level that is loaded: the coarse level that comes first, or else the best. */
   private coarse(item: Item): number {
     return Math.min(sourceOf(item).first, this.best(item));
   }
 
-  /** Lets a coarse level of an item come first. */
+  /** Chooses a coarse level of an item, for which finer tiles wait, if one would arrive sooner. */
   private beginCoarse(item: Item): void {
     const source = sourceOf(item);
     const { grid } = source.layer;
@@ -267,7 +273,10 @@ export class Stack {
     item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
   }
 
-  /** Levels between the best and the coarse one are drawn if they are there, and not loaded. */
+  /**
+   * Lets the library load only the coarse and the best level of an item. Levels between them are
+   * drawn if they have been loaded. Notes which levels are complete.
+   */
   private loadFew(item: Item, coarseFirst: boolean): void {
     const update = item._updateLevel.bind(item);
     let begins = coarseFirst;
@@ -285,13 +294,14 @@ export class Stack {
     };
   }
 
-  /** Whether all tiles in sight of an item are there at some level. */
+  /** Whether all tiles in sight of an item have been loaded at some level. */
   private isCovered(item: Item): boolean {
     const coarse = this.coarse(item);
     const best = this.best(item);
     return [...sourceOf(item).complete].some((level) => level >= coarse && level <= best);
   }
 
+  /** Shows the items of layers in place of those that are shown. */
   private reveal(layers: Layer[], next: Shown): void {
     const { world } = this.viewer;
     layers.forEach((layer, index) => {
@@ -310,6 +320,7 @@ export class Stack {
     this.pane.dataset["shown"] = layers.map((layer) => layer.address(0, 0, 0)).join(" ");
   }
 
+  /** Removes items from the viewer, except those that are also in `kept`. */
   private discard(items: Shown, kept: Shown): void {
     for (const [key, item] of items) {
       if (kept.get(key) === item) continue;
@@ -327,7 +338,7 @@ export class Stack {
     this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MAX_AHEAD));
   }
 
-  /** The URLs of other layers' tiles at the positions drawn now. */
+  /** The URLs of the tiles of layers at the positions of the tiles that are drawn now. */
   private inSight(layers: Layer[]): string[] {
     return [...this.shown.values()].flatMap((item, index) => {
       const tiles = item.getTilesToDraw() as unknown as {

@@ -1,5 +1,5 @@
-// Tiles in flight: fetched, processed, handed to OpenSeadragon; and the prefetching of the next
-// slices.
+// Tiles: they are fetched, processed and handed to OpenSeadragon, and those of the next slices are
+// prefetched.
 
 import OpenSeadragon from "openseadragon";
 
@@ -14,10 +14,10 @@ import { readBox } from "./voxels";
 /** Tiles that are prefetched at once. */
 const AT_ONCE = 4;
 
-/** Whether an address is that of a preview, a tile with losses. */
+/** Whether an address is that of a preview: a tile that is compressed with losses. */
 export const isPreview = (url: string): boolean => url.endsWith(".jpg");
 
-/** A tile as a canvas, processed. */
+/** Fetches and processes a tile. */
 export async function draw(
   url: string,
   layer: Layer,
@@ -27,7 +27,7 @@ export async function draw(
   const { treatment, labels } = layer;
   if (labels) return drawIds(labels, tile, signal);
   const bytes = await (await answer(url, { signal })).arrayBuffer();
-  // Whatever the mount's content type: it is a PNG, or a preview.
+  // The mount may state another content type, but the bytes are a PNG or a preview.
   const bitmap = await createImageBitmap(
     new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }),
     { colorSpaceConversion: "none" },
@@ -49,7 +49,7 @@ export async function draw(
   return context;
 }
 
-/** A tile of labels that is drawn from their ids. */
+/** Draws a tile of labels from the ids of its voxels. */
 async function drawIds(
   { look, voxels }: NonNullable<Layer["labels"]>,
   tile: Position,
@@ -65,7 +65,7 @@ async function drawIds(
   return context;
 }
 
-/** Stretches, colours and clears pixels (red, green, blue, opacity) in place. */
+/** Colours greys by the table and makes black transparent; pixels are red, green, blue, opacity. */
 export function treat(pixels: Uint8ClampedArray, { table, clear }: Treatment): void {
   for (let i = 0; i < pixels.length; i += 4) {
     if (table) {
@@ -97,19 +97,19 @@ interface Job {
 }
 
 /**
- * A layer as a tile source of OpenSeadragon: levels count from the coarsest, lengths are fractions
- * of the width.
+ * A layer as a tile source of OpenSeadragon. The library numbers levels from the coarsest, and its
+ * lengths are fractions of the image's width.
  */
 export class LayerSource extends OpenSeadragon.TileSource {
   private readonly last: number;
   private readonly ending = new AbortController();
-  /** The tiles of coarse levels that are being fetched. */
+  /** The tiles of coarse levels that are being fetched; tiles of finer levels wait for them. */
   private readonly coarse = new Set<Promise<unknown>>();
-  /** Tiles finer than this level, in the library's numbering, wait for the coarser ones. */
+  /** The finest of the coarse levels, in the library's numbering; infinite if no tile waits. */
   first = Infinity;
-  /** While only exact tiles are wanted, no previews are asked for on a slow line. */
+  /** Whether only exact tiles are requested, even on a slow line. */
   exact = false;
-  /** The levels, in the library's numbering, whose tiles in sight are all there. */
+  /** The levels, in the library's numbering, whose tiles in sight have all been loaded. */
   readonly complete = new Set<number>();
 
   constructor(
@@ -128,6 +128,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
     this.last = last;
   }
 
+  /** The server's number of a level, from the library's number. */
   private level(level: number): number {
     return this.last - level;
   }
@@ -215,11 +216,13 @@ export class LayerSource extends OpenSeadragon.TileSource {
     );
   }
 
-  /** Does something once the coarse tiles that are asked for now are there. */
-  private async afterCoarse<T>(then: () => Promise<T>): Promise<T> {
-    await Promise.resolve(); // the library asks for all tiles of a frame one after the other
+  /** Does something once the coarse tiles of the same frame have been fetched. */
+  private async afterCoarse<T>(task: () => Promise<T>): Promise<T> {
+    // The library requests all tiles of a frame one after the other; the coarse ones may come
+    // later.
+    await Promise.resolve();
     await Promise.allSettled([...this.coarse]);
-    return then();
+    return task();
   }
 
   override downloadTileAbort(context: never): void {
@@ -233,8 +236,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
 }
 
 /**
- * Fetches URLs into the browser's cache, a few at once, on a slow line one, and aborts requests of
- * earlier calls that are no longer wanted.
+ * Fetches URLs into the browser's cache: a few at once, or one by one on a slow line. Each call
+ * aborts the requests of earlier calls that it does not want, too.
  */
 export class Prefetcher {
   private readonly waiting = new Map<string, AbortController>();
@@ -246,7 +249,7 @@ export class Prefetcher {
     this.next();
   }
 
-  /** Aborts all requests except for these addresses, which are wanted now. */
+  /** Aborts all requests except those for some addresses, and begins no new ones. */
   keep(addresses: string[]): void {
     this.fetch(addresses.filter((address) => this.waiting.has(address)));
   }
@@ -266,7 +269,7 @@ export class Prefetcher {
       } as RequestInit);
       await response.arrayBuffer(); // otherwise nothing is cached
     } catch {
-      // Failures will show up again when the tile is drawn.
+      // If the tile is drawn, its request fails again and is reported.
     } finally {
       this.waiting.delete(address);
       this.next();

@@ -38,9 +38,9 @@ export interface Shown extends LabelLook {
   colour: Colour;
   /** Black and white in the data's own values; null for the server's range. */
   window: [number, number] | null;
-  /** The shade is a power of the place between black and white: above 1 brightens. */
+  /** The exponent: the shade is the place between black and white to the power 1 / gamma. */
   gamma: number;
-  /** The range of the tiles that are stretched while a handle moves; null at rest. */
+  /** While a handle moves, the range of the tiles that are stretched; null at rest. */
   held: Held | null;
   /** The opacity of labels, 0 to 1. */
   opacity: number;
@@ -66,7 +66,7 @@ export interface View {
 export const coordinates = (dataset: Dataset, point: Triple): number[] =>
   point.map((value, axis) => Math.floor(value) + at(dataset.offset, axis));
 
-/** The range and the exponent of the tiles that are there while a handle moves. */
+/** The range and the exponent with which the tiles on the screen were drawn. */
 export const heldOf = ({ held, window, gamma }: Shown): Held => held ?? { window, gamma };
 
 /** Limit of the zoom in CSS pixels per voxel. */
@@ -105,7 +105,9 @@ export function withLabelToggled(view: View, channel: Channel, id: string): View
   return withShown(view, channel, { selected: isSelected ? null : { id, alone } });
 }
 
-/** The channels that can be drawn over the first visible one, itself included, visible or not. */
+/**
+ * All channels, visible or not, that can be drawn over the first visible one, and that one itself.
+ */
 export function drawable(dataset: Dataset, view: View): Channel[] {
   const first = dataset.channels.find((channel) => isOn(view, channel)) ?? dataset.channels[0];
   return first ? companions(dataset, first) : [];
@@ -115,16 +117,16 @@ export function drawable(dataset: Dataset, view: View): Channel[] {
 export const visible = (dataset: Dataset, view: View): Channel[] =>
   drawable(dataset, view).filter((channel) => isOn(view, channel));
 
-/** The names of channels that are not opened: the parts of complex numbers beside the magnitude. */
+/** Names of channels that do not open: the parts of complex numbers, except for the magnitude. */
 const COMPLEX_PART = /_(phase|real|imaginary)$/;
 
 /** The numbers in the path of a channel's dataset. */
 const pathNumbers = (channel: Channel): string[] => channel.levels[0]?.path?.match(/\d+/g) ?? [];
 
 /**
- * The channels of the same position as the first. If paths differ in several numbers, such as
- * `/position 3/channel 1`, the last of these numbers counts channels and the others count
- * positions. All channels, if the first would be alone.
+ * The channels at the same position of the stage as the first. If paths such as
+ * `/position 3/channel 1` differ in several numbers, the last of these numbers counts channels and
+ * the others count positions. All channels if the first would be alone.
  */
 function atSamePosition(alike: Channel[], first: Channel): Channel[] {
   const own = pathNumbers(first);
@@ -139,7 +141,7 @@ function atSamePosition(alike: Channel[], first: Channel): Channel[] {
 const isMosaic = (channels: Channel[]): boolean =>
   new Set(channels.map(beginOf).map(String)).size > 1;
 
-/** Channels that were recorded together agree in this: their paths differ only in numbers. */
+/** A text that is equal for channels that were recorded together: paths differ only in numbers. */
 function recordingOf({ kind, dtype, times, levels }: Channel): string {
   const path = levels[0]?.path?.replace(/\d+/g, "#");
   return JSON.stringify([kind, dtype, times, path]);
@@ -298,6 +300,7 @@ export function stepped(view: View, plane: PlaneName, by: number): View {
   return { ...view, at: point };
 }
 
+/** A number with at most seven digits. */
 const tidy = (value: number): string => String(Number(value.toPrecision(7)));
 
 function channelText(channel: Channel, shown: Shown): string {

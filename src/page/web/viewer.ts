@@ -76,18 +76,18 @@ const ARRANGEMENTS: [Arrangement, string][] = [
 const ADDRESS_DELAY = 200;
 /** Delay of the next request for ranges that the server has not measured yet, in milliseconds. */
 const MEASURING_DELAY = 1000;
-/** Requests in a row that may bring no range before the page gives up. */
+/** The page gives up after this many requests in a row have brought no new range. */
 const FRUITLESS = 10;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
-/** The most voxels that are searched for a label of a link. */
+/** The label in a link is searched for only if the coarsest level has at most this many voxels. */
 const MAX_QUICK = 2 ** 22;
 /** The most labels in the list of labels in sight. */
 const MAX_LISTED = 100;
 /** The most labels whose colours are handed to Neuroglancer. */
 const MAX_COLOURS = 500;
 
-/** Says that a label was not found. */
+/** The notice that a label was not found. */
 function absent(channel: Channel, id: string): string {
   const place = `the coarsest level of ${labelOf(channel)}`;
   return `There is no label ${id} in ${place}, in which small labels may be missing.`;
@@ -104,13 +104,13 @@ export class Viewer {
   private readonly explained = new Set<PlaneName>();
   /** The panel of the line or the rectangles that are measured. */
   private measuring: MeasurePanel | null = null;
-  /** The rectangle that is dragged for the sheet of voxels. */
+  /** The rectangle that is being dragged for the sheet of voxels. */
   private drag: Drag | null = null;
-  /** Whether the newest slice or time point of a live dataset is shown as it comes. */
+  /** Whether the view moves to the newest slice or time point of a live dataset as it grows. */
   private following = false;
   /** The number of voxels that the live dataset had when its channels were sampled last. */
   private sampled = 0;
-  /** The slice, the time point and the channels in which it was measured. */
+  /** The slice, the time point and the channels that were measured last, as JSON. */
   private measuredIn = "";
   private readonly ending = new AbortController();
   private readonly box = h("div", { className: "panes" });
@@ -210,7 +210,7 @@ export class Viewer {
     );
   }
 
-  /** Buttons that a narrow page has in its menu. */
+  /** The most used actions: buttons in the bar, or on a narrow page in the menu. */
   private often(): [IconName, string, () => void][] {
     const { actions } = this;
     return [
@@ -220,7 +220,7 @@ export class Viewer {
     ];
   }
 
-  /** The menu of rarer actions and of ways out of the page, by their names. */
+  /** The menu of less used actions. */
   private more(): HTMLElement {
     const { actions } = this;
     const menu: HTMLDetailsElement = h("details", { className: "more" });
@@ -286,8 +286,9 @@ export class Viewer {
   }
 
   /**
-   * Asks for what the server measures: again if it has left channels for later, unless they do not
-   * become fewer.
+   * Requests the ranges that the server measures. If it leaves some channels for later, asks again,
+   * until their number has not decreased for `tries` requests. `before` is their number at the last
+   * request.
    */
   private measure(before = Infinity, tries = FRUITLESS): void {
     loadDataset(this.dataset.token).then(
@@ -304,7 +305,7 @@ export class Viewer {
     );
   }
 
-  /** Applies what the server has measured since. */
+  /** Shows the ranges that the server has measured. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
     const found = new Map(dataset.channels.map((channel) => [channel.name, channel]));
@@ -321,12 +322,12 @@ export class Viewer {
       noticed: dataset.noticed,
       notices: dataset.notices,
     };
-    // The first range is known only now.
+    // Images with one range take it over now that it is known.
     this.view = withOneRange(this.dataset, this.view);
     this.show();
   }
 
-  /** Whether it can go on with what has become of its dataset. */
+  /** Whether the viewer can go on with a new version of its dataset. */
   canTake(dataset: Dataset): boolean {
     const names = (one: Dataset) =>
       JSON.stringify(
@@ -335,7 +336,7 @@ export class Viewer {
     return this.dataset.live === true && names(dataset) === names(this.dataset);
   }
 
-  /** Shows what has become of a live dataset. */
+  /** Shows a new version of a live dataset. */
   take(dataset: Dataset): void {
     const known = new Map(this.dataset.channels.map((channel) => [channel.name, channel]));
     const channels = dataset.channels.map((channel) => {
@@ -356,6 +357,7 @@ export class Viewer {
     );
     this.dataset = { ...dataset, channels, notices: this.dataset.notices };
     this.change(this.following ? newest(this.view, this.dataset) : this.view);
+    // Ranges are measured again when the dataset has doubled.
     if (!unmeasured && dataset.live && voxels < 2 * this.sampled) return;
     this.sampled = voxels;
     this.measure();
@@ -374,7 +376,7 @@ export class Viewer {
     return {
       moved: (pane: Pane, point: Triple, zoom: number) => {
         // A plane that was only moved stays fitted.
-        const isFitted = this.view.zoom === 0 && Math.abs(zoom / pane.fitted() - 1) < 1e-3;
+        const isFitted = this.view.zoom === 0 && Math.abs(zoom / pane.viewZoom() - 1) < 1e-3;
         this.change({ ...this.view, at: point, zoom: isFitted ? 0 : zoom }, pane);
       },
       scrolled: (pane: Pane, by: number) => this.change(stepped(this.view, pane.plane, by)),
@@ -448,7 +450,7 @@ export class Viewer {
     };
   }
 
-  /** Linked panes have the same zoom, even when it fits the whole plane. */
+  /** The scene with one zoom for all panes, even if whole planes are to be shown. */
   private fitted(scene: Scene): Scene {
     if (scene.view.zoom || this.panes.length < 2) return scene;
     const zoom = Math.min(...this.panes.map((pane) => pane.fitOf(scene)));
@@ -507,7 +509,7 @@ export class Viewer {
     }
   }
 
-  /** Says of labels that a link selects if there are none, where that is quickly found out. */
+  /** Says which labels of the link do not exist, if the search is quick. */
   private async missing(): Promise<void> {
     for (const channel of this.dataset.channels) {
       const { selected, on } = shownOf(this.view, channel);
@@ -529,7 +531,7 @@ export class Viewer {
     this.change(withShown(this.view, channel, part));
   }
 
-  /** Goes to a label, if there is a voxel of it that is easily found. */
+  /** Goes to a label if one of its voxels is found in the coarsest level. */
   private async find(channel: Channel, id: string): Promise<void> {
     const work = this.notices.work(`Looking for label ${id} …`);
     try {
@@ -551,7 +553,7 @@ export class Viewer {
     }
   }
 
-  /** Requests again what could not be loaded. */
+  /** Requests tiles again that could not be loaded. */
   retry(): void {
     this.notices.clear();
     this.panes.forEach((pane) => pane.retry());
@@ -742,14 +744,14 @@ export class Viewer {
     return found;
   }
 
-  /** The sheet of voxels; `wanted` is what was dragged, in points of the volume. */
-  private openVoxels(wanted: [Triple, Triple] | null): void {
+  /** Opens the sheet of voxels, for the picture or between two points that were `dragged`. */
+  private openVoxels(dragged: [Triple, Triple] | null): void {
     const { dataset, view } = this;
     const channels = visible(dataset, view);
     const pane = this.pane();
     if (!pane || !channels.length) return this.notices.say("No channel is shown.");
-    const level = wanted ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
-    const boxOf = (channel: Channel) => this.boxOf(pane, channel, wanted);
+    const level = dragged ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
+    const boxOf = (channel: Channel) => this.boxOf(pane, channel, dragged);
     const subject = { dataset, channels, time: view.time, level, boxOf };
     this.openSheet(
       boxSheet(subject, {
@@ -766,7 +768,7 @@ export class Viewer {
     );
   }
 
-  /** Begins to measure; ends it if it is what is measured. */
+  /** Begins to measure; ends it if the same kind is being measured. */
   private startMeasure(Kind: typeof LinePanel | typeof RegionPanel): void {
     const pane = this.pane();
     const isOver = this.measuring instanceof Kind;
@@ -780,14 +782,14 @@ export class Viewer {
     pane.element.append(this.measuring.element);
   }
 
-  /** Ends what is dragged or measured. */
+  /** Ends dragging and measuring. */
   private endDrag(): void {
     this.drag?.close();
     this.measuring?.close();
     this.drag = this.measuring = null;
   }
 
-  /** Measures again if other voxels are shown. */
+  /** Measures again if another slice, another time point or other channels are shown. */
   private measureAgain(): void {
     const axis = AXES[this.active].slice;
     const shown = JSON.stringify([
@@ -800,8 +802,8 @@ export class Viewer {
   }
 
   /**
-   * Says why a plane that has been loading for a while is slow, if it is the way in which the file
-   * is stored.
+   * If a plane is still loading after a while, says why, provided that it is because of the way in
+   * which the file is stored.
    */
   private explainSlowness(): void {
     window.clearTimeout(this.slowTimer);
@@ -858,7 +860,8 @@ export class Viewer {
     const zoom = this.panes[0]?.zoom() ?? 1;
     if (!neuroglancer(this.site, this.dataset, this.view, zoom, new Map()))
       return this.notices.say("Neuroglancer cannot show any of these channels.");
-    // At once, as a browser asks for it; the address follows when the labels in sight are known.
+    // Browsers allow a new tab only at once; its address follows when the labels in sight are
+    // known.
     const tab = window.open("about:blank", "_blank");
     if (!tab) return this.notices.say("The browser does not let this page open Neuroglancer.");
     tab.opener = null;

@@ -11,28 +11,29 @@ type Range = [number, number];
 
 /** Requests of the control. */
 export interface WindowEvents {
-  /** Another range or exponent; `moves` while a handle does. */
+  /** Another range or exponent was chosen; `moves` says whether a handle is still moving. */
   chosen(part: { window?: Range | null; gamma?: number }, moves: boolean): void;
-  /** The range of what is visible. */
+  /** The range is to become that of what is visible. */
   auto(): void;
-  /** Whether the slider is to span all values, even rare ones. */
+  /** The slider is to span all values, even rare ones, or only the usual ones. */
   spanned(all: boolean): void;
 }
 
+/** The number of steps from one end of the slider to the other. */
 const STEPS = 512;
 /** The numbers of bars that a histogram may have; data with few values has few bars. */
 const BARS = [64, 32, 16, 8];
 /** How long a handle does not move before it is at rest, in milliseconds. */
 const REST = 300;
 
-/** Counts, added up to at most a number of bars. */
+/** Adds neighbouring counts together, so that there are at most `bars` of them. */
 function pooled(counts: number[], bars: number): number[] {
   const each = Math.ceil(counts.length / bars);
   const firsts = Array.from({ length: Math.ceil(counts.length / each) }, (_, i) => i * each);
   return firsts.map((first) => sum(counts.slice(first, first + each)));
 }
 
-/** The bars of a histogram, as many as leave hardly a gap. */
+/** The bars of a histogram: as many as possible with at most an eighth of them empty. */
 function barsOf({ counts }: Histogram): number[] {
   const choices = BARS.map((bars) => pooled(counts, bars));
   const isDense = (bars: number[]) => bars.filter((count) => count === 0).length <= bars.length / 8;
@@ -40,8 +41,8 @@ function barsOf({ counts }: Histogram): number[] {
 }
 
 /**
- * The histogram as a shape across the slider; the heights are logarithms, or the background would
- * flatten all else.
+ * The histogram as a shape across the slider, whose ends are `low` and `high`. Heights are
+ * logarithms: otherwise the many voxels of the background would flatten all other bars.
  */
 function shape(histogram: Histogram, [low, high]: Range): SVGElement {
   const { lo, hi } = histogram;
@@ -62,7 +63,7 @@ function shape(histogram: Histogram, [low, high]: Range): SVGElement {
   );
 }
 
-/** The value of all sampled voxels, if they have the same one; null otherwise. */
+/** The value of all sampled voxels if they are equal; null otherwise. */
 export function onlyValue({ lo, hi, counts }: Histogram): number | null {
   if (lo === hi) return lo;
   const filled = counts.flatMap((count, i) => (count ? [i] : []));
@@ -126,7 +127,7 @@ export class WindowControl {
       min: "-1",
       max: "1",
       step: "0.01",
-      oninput: () => this.bent(10 ** Number(this.curve.value), true),
+      oninput: () => this.chooseGamma(10 ** Number(this.curve.value), true),
       onchange: () => this.rested(),
     });
     this.exponent = exponent({
@@ -134,7 +135,7 @@ export class WindowControl {
       inputMode: "decimal",
       className: "number short",
       id: `gamma-${name}`,
-      onchange: () => this.bent(Number(this.exponent.value), false),
+      onchange: () => this.chooseGamma(Number(this.exponent.value), false),
     });
     const button = (text: string, title: string, onclick: () => void) =>
       h("button", { type: "button", title, onclick }, text);
@@ -200,23 +201,23 @@ export class WindowControl {
     const [low, high] = this.range;
     const value = (input: HTMLInputElement, i: 0 | 1) => {
       const before = (this.shown.window ?? baseWindow(this.channel))[i];
-      const place = String(Math.round(((before - low) / (high - low || 1)) * STEPS));
-      // A handle at the edge may stand for a number beyond it, which stays.
-      if (input.value === String(clamp(Number(place), 0, STEPS))) return before;
+      const place = Math.round(((before - low) / (high - low || 1)) * STEPS);
+      // A handle that was not moved keeps its number, which may lie beyond the end of the slider.
+      if (input.value === String(clamp(place, 0, STEPS))) return before;
       const exact = low + (Number(input.value) / STEPS) * (high - low);
       return this.whole ? Math.round(exact) : Number(exact.toPrecision(5));
     };
-    this.waits();
+    this.beginMove();
     this.events.chosen({ window: [value(this.handles[0], 0), value(this.handles[1], 1)] }, true);
   }
 
-  private bent(gamma: number, moves: boolean): void {
+  private chooseGamma(gamma: number, moves: boolean): void {
     const rounded = moves ? Number(gamma.toFixed(2)) : gamma;
     if (!isGamma(rounded)) {
       this.exponent.value = String(clamp(rounded || 1, LEAST_GAMMA, MAX_GAMMA));
       return;
     }
-    if (moves) this.waits();
+    if (moves) this.beginMove();
     this.events.chosen({ gamma: rounded }, moves);
   }
 
@@ -235,7 +236,8 @@ export class WindowControl {
     for (const [i, field] of this.fields.entries()) field.value = String(tidy(chosen[i] ?? 0));
   }
 
-  private waits(): void {
+  /** Counts the handle as moving until it has not moved for a while. */
+  private beginMove(): void {
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.rested(), REST);
   }
