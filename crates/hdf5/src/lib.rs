@@ -42,8 +42,8 @@
 //! A thread that holds a lock of this list takes only locks after it:
 //!
 //! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). A thread that holds it
-//!    may take the lock under which whole files are read in turn (`volume::hdf5::digests`); it stops
-//!    waiting for its turn if the file that is being read does not answer.
+//!    may take the lock under which whole files are read in turn (`volume::hdf5::digests`); it
+//!    stops waiting for its turn if the file that is being read does not answer.
 //! 2. The chunk index of a dataset, while it is read (`volume::hdf5::index`); and the datasets that
 //!    an open file keeps, while one is added (`volume::hdf5`).
 //! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Copying or dropping a handle takes it,
@@ -53,10 +53,10 @@
 //!    type allows them to be taken only under libhdf5's lock: a thread that waited for libhdf5's
 //!    while it held one of them could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
-//!    meanwhile, with these exceptions: under the list of open files, slots are locked that no other
-//!    thread uses; under the list of objects known to a store (`store`), the states of servers and
-//!    objects are; and clients are made under the list of buckets (`store::connections`), and while the
-//!    credentials of a bucket are renewed (`store::bucket`).
+//!    meanwhile, with these exceptions: under the list of open files, slots are locked that no
+//!    other thread uses; under the list of objects known to a store (`store`), the states of
+//!    servers and objects are; and clients are made under the list of buckets
+//!    (`store::connections`), and while the credentials of a bucket are renewed (`store::bucket`).
 //!
 //! # Limits
 //!

@@ -78,8 +78,8 @@ impl OpenRawFiles<'_> {
         let shape = self.dataset.grid.shape();
         let element = self.dataset.element_bytes;
         let rows = stored.count[RANK - 2];
-        // In bytes: the length of the wanted part of a row, the position of the first of these parts
-        // in the dataset, and the distance between the beginnings of adjacent rows.
+        // In bytes: the length of the wanted part of a row, the position of the first of these
+        // parts in the dataset, and the distance between the beginnings of adjacent rows.
         let row = stored.count[RANK - 1] * element;
         let first = linear(shape, outer).saturating_mul(element);
         let pitch = shape[RANK - 1].saturating_mul(element);

@@ -67,11 +67,12 @@ impl StoredDataset {
                     Box::new(sections(section_bytes, 0, all_bytes, *address)),
                 )]
             }
-            Storage::External => self.sections_of_raw_files(section_bytes, all_bytes).ok_or_else(|| {
+            Storage::External => {
                 let problem =
                     "a raw file is missing or too short, or a section of it lies in two raw files";
-                NoReferences::unmapped(&self.path, problem)
-            })?,
+                let sections = self.sections_of_raw_files(section_bytes, all_bytes);
+                sections.ok_or_else(|| NoReferences::unmapped(&self.path, problem))?
+            }
             Storage::Chunked { .. } => {
                 let entries = self.entries(None)?;
                 for entry in entries {
