@@ -23,9 +23,9 @@
 //!   the file or of the index.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
 //!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
-//!   driver of ours. Files that grow are the exception: their chunk index is taken at one moment,
-//!   and the chunks that it names are read with the bytes that they have later, unless the file was
-//!   written anew (`volume::hdf5::file`).
+//!   driver of ours. Files that grow are the exception: the addresses of their chunks are listed at
+//!   one moment, and the chunks are read at a later one, unless the file was written anew meanwhile
+//!   (`volume::hdf5::file`).
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
 //!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
 //!   way to them, are audited, and the file driver opens only the files that they lead to.
@@ -41,9 +41,9 @@
 //!
 //! A thread that holds a lock of this list takes only locks after it:
 //!
-//! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). Under it, the turn of
-//!    files that are read as a whole (`volume::hdf5::digests`); a thread stops waiting for its turn
-//!    if the file that is being read does not answer.
+//! 1. The slot of a file, while the file is opened (`volume::hdf5::file`). A thread that holds it
+//!    may take the lock under which whole files are read in turn (`volume::hdf5::digests`); it
+//!    stops waiting for its turn if the file that is being read does not answer.
 //! 2. The chunk index of a dataset, while it is read (`volume::hdf5::index`); and the datasets that
 //!    an open file keeps, while one is added (`volume::hdf5`).
 //! 3. libhdf5's own lock (`volume::hdf5::library_lock`). Copying or dropping a handle takes it,
@@ -53,10 +53,10 @@
 //!    type allows them to be taken only under libhdf5's lock: a thread that waited for libhdf5's
 //!    while it held one of them could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
-//!    meanwhile, with three exceptions: the list of open files locks slots that no other thread
-//!    uses; the list of objects known to a store (`store`) looks up servers and objects; and the
-//!    list of buckets (`store::connections`) makes clients, as does renewing the credentials of a
-//!    bucket (`store::bucket`).
+//!    meanwhile, with these exceptions: under the list of open files, slots are locked that no
+//!    other thread uses; under the list of objects known to a store (`store`), the states of
+//!    servers and objects are; and clients are made under the list of buckets
+//!    (`store::connections`), and while the credentials of a bucket are renewed (`store::bucket`).
 //!
 //! # Limits
 //!

@@ -6,10 +6,11 @@
 //! for each of them.
 //!
 //! ```text
-//! Store ── Object ── MetadataBlocks    in aligned blocks of growing size, each fetched once
-//!             └───── chunks    stored chunks, merged over small gaps, many at once
-//!                      └─ ObjectSource ─ Host ── Transport
-//!                                        attempts, retries, breaker · one request: web, cloud
+//! Store ── Object ─┬─ MetadataBlocks   metadata, in aligned blocks of growing size
+//!                  ├─ chunks           stored chunks, merged over small gaps, many at once
+//!                  └─ ObjectSource     the state in which the object was last seen
+//!                      ├─ Host         one server: retries, a circuit breaker
+//!                      └─ Transport    one request, to a web server, cloud or parent process
 //! ```
 //!
 //! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
@@ -87,7 +88,8 @@ struct StoreState {
 struct KnownObjects {
     hosts: BTreeMap<String, Arc<Host>>,
     sources: HashMap<Address, Arc<ObjectSource>>,
-    /// Objects with what was read in their trial, until they are opened.
+    /// Objects that were read for their trial, with the bytes that were read, until they are
+    /// opened.
     tried: HashMap<Address, Arc<Object>>,
 }
 
@@ -98,8 +100,8 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Counts in `metrics`, and keeps metadata for the next start in a cache directory. If there is
-    /// a relay, all objects are read through it.
+    /// A store that counts its requests in `metrics`. `metadata` is the cache directory in which it
+    /// keeps metadata for the next start. If there is a relay, all objects are read through it.
     pub fn new(
         relay: Option<Arc<Relay>>,
         metrics: StoreMetrics,
@@ -193,8 +195,8 @@ impl Store {
         self.0.connections.renew();
     }
 
-    /// Whether the store of an object does not answer, or refuses it. Asks it, and blocks, unless
-    /// it has just answered.
+    /// Whether the store of an object does not answer, or refuses access to the object. Asks the
+    /// store, and blocks, unless the object was seen lately.
     pub fn is_unreachable(&self, address: &Address) -> bool {
         self.source(address)
             .is_ok_and(|source| source.is_out_of_date())
@@ -208,7 +210,8 @@ impl Store {
         if let Some(source) = self.0.known.lock().sources.get(address) {
             return Ok(Arc::clone(source));
         }
-        // Made without the lock, which async threads take: this may read files with credentials.
+        // Making a transport may read files with credentials: it is done without the lock, because
+        // async threads take the lock.
         let transport = self.0.connections.transport(address)?;
         let shared = Arc::clone(&self.0.shared);
         let KnownObjects { hosts, sources, .. } = &mut *self.0.known.lock();
@@ -244,7 +247,7 @@ impl Store {
         };
         let task = async move {
             let part = match source {
-                Ok(source) => store.part(&wanted, source).await,
+                Ok(source) => store.requested_range(&wanted, source).await,
                 Err(error) => Err(error),
             };
             let (result, bytes) = match part {
@@ -259,17 +262,18 @@ impl Store {
         }
     }
 
-    /// The range that a child requests, of an object that is opened for its trial.
-    async fn part(
+    /// The bytes that a child requests. The object is opened unless an earlier request of its trial
+    /// has opened it.
+    async fn requested_range(
         &self,
         wanted: &RelayRequest,
         source: Arc<ObjectSource>,
     ) -> Result<RangeBytes, StoreError> {
         let address = source.address.clone();
-        let known = self.0.known.lock().tried.get(&address).cloned();
+        let tried = self.0.known.lock().tried.get(&address).cloned();
         // An earlier trial may have kept another version.
-        let object = match known.filter(|known| known.is_fresh()) {
-            Some(known) => known,
+        let object = match tried.filter(|tried| tried.is_fresh()) {
+            Some(tried) => tried,
             None => {
                 let opened = Object::open(source).await?;
                 let mut known = self.0.known.lock();
@@ -278,7 +282,8 @@ impl Store {
             }
         };
         let end = wanted.range.end.min(object.length());
-        let bytes = object.exactly(wanted.range.start.min(end)..end).await?;
+        let start = wanted.range.start.min(end);
+        let bytes = object.read_exactly(start..end).await?;
         Ok(RangeBytes {
             version: object.version().clone(),
             bytes,

@@ -120,7 +120,7 @@ pub struct ReadRequest {
     pub region: Region,
     /// Every `step`-th voxel of the box is read along each axis, starting with the first.
     pub step: Xyz<u64>,
-    /// How much of each chunk is decoded, and whether the read yields.
+    /// How much of each chunk is decoded, and when the read ends early.
     pub policy: ReadPolicy,
 }
 
@@ -148,6 +148,7 @@ impl UnfinishedChunks {
     /// Lists a chunk, unless there are too many.
     pub fn add(&self, chunk: UnfinishedChunk) {
         let mut chunks = self.0.lock();
+        // One more than the maximum is listed, by which `take` sees that there were too many.
         if chunks.len() <= MAX_UNFINISHED {
             chunks.push(chunk);
         }
@@ -229,7 +230,7 @@ pub struct VolumePart {
 /// Where stored chunks lie in an object of a store.
 #[derive(Debug)]
 pub struct StoredRanges {
-    /// One for each chunk, in bytes.
+    /// The byte range of each chunk.
     pub ranges: Vec<Range<u64>>,
     object: Arc<Object>,
     /// File and dataset, for errors.
@@ -237,13 +238,13 @@ pub struct StoredRanges {
 }
 
 impl StoredRanges {
-    /// Starts to fetch them.
+    /// Starts to fetch the chunks.
     fn gather(&self) -> Result<Gathering, ReadError> {
         let gathering = self.object.gather(&self.ranges);
         gathering.map_err(|error| ReadError::of_store(&self.place, error))
     }
 
-    /// Blocks until they have arrived, or nobody waits for the result any more.
+    /// Blocks until the chunks have arrived, or nobody waits for the result any more.
     fn wait(&self, gathering: Gathering, yields: &Yields) -> Result<(), ReadError> {
         let interest = match yields {
             Yields::Unwanted(interest) => Some(interest.clone()),
@@ -259,15 +260,15 @@ pub type Members<'a> = Box<dyn Iterator<Item = Result<Arc<dyn Volume>, ReadError
 
 /// One scalar value for each (time, z, y, x).
 ///
-/// A volume that shows the voxels of other volumes names them ([`Volume::source`], or
-/// [`Volume::members`], [`Volume::parts`] and [`Volume::gaps`]), and methods that it does not
-/// implement ask them.
+/// A volume that shows the voxels of other volumes implements [`Volume::source`], or
+/// [`Volume::members`], [`Volume::parts`] and [`Volume::gaps`]. Most of the other methods have
+/// defaults that ask these volumes.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> &VolumeShape;
 
-    /// Reads the requested voxels into a box of the type [`VolumeShape::voxel`] and of as many
-    /// voxels.
+    /// Reads the requested voxels into a box of the size [`ReadRequest::size`] and of the type
+    /// [`VolumeShape::voxel`].
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError>;
 
     /// Reads the requested voxels into `into`, contiguously in z, y, x order.
@@ -279,17 +280,18 @@ pub trait Volume: Send + Sync + fmt::Debug {
         self.read_box(request, into.as_box(size)?)
     }
 
-    /// The only volume whose voxels it shows; `None` if they are its own, or of several volumes.
+    /// The one volume whose voxels this volume shows; `None` if it has its own voxels, or shows the
+    /// voxels of several volumes.
     fn source(&self) -> Option<&Arc<dyn Volume>> {
         None
     }
 
-    /// The volumes whose voxels it shows; none if they are its own.
+    /// The volumes whose voxels this volume shows; none if it has its own voxels.
     fn members(&self) -> Members<'_> {
         Box::new(self.source().cloned().map(Ok).into_iter())
     }
 
-    /// The parts of its members that a box shows: the same box of its source.
+    /// The parts of its members that a box shows: by default, the same box of its source.
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<VolumePart>, ReadError> {
         let parts = self.source().cloned().map(|volume| VolumePart {
             volume,
@@ -317,8 +319,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
         })
     }
 
-    /// The byte ranges of the stored chunks that a box lies in: of all chunks, or, if
-    /// `only_missing`, of chunks that are not cached, as many as are fetched at once. Empty for
+    /// The byte ranges of the stored chunks that a box lies in. If `only_missing`, cached chunks
+    /// are left out, and the list ends once it has as many bytes as are fetched at once. Empty for
     /// local files, and for data whose bytes are not located before they are read. May block while
     /// chunk indexes are read.
     fn ranges(
@@ -360,7 +362,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// The same bytes, if they can be had without waiting for a disk or a lock: never blocks.
+    /// The bytes of [`Volume::stored_chunk`], if they can be had without waiting for a disk or a
+    /// lock: never blocks.
     fn cached_stored_chunk(&self, _time: u64, _place: Xyz<u64>) -> Option<Bytes> {
         None
     }
@@ -408,8 +411,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// The stored size of its first `most` datasets; datasets that cannot be inspected are counted
-    /// and left out. Fails if none can be inspected.
+    /// The stored size of its first `most` datasets. Datasets that cannot be inspected are left out
+    /// and counted as [`Tally::unreadable`]. Fails if none can be inspected.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
         let mut first_error = None;
@@ -447,13 +450,13 @@ pub type TakePart<'t> = dyn FnMut(StoredPart<'_>) -> Result<(), NoReferences> + 
 /// Why the stored chunks of a volume cannot be referred to.
 #[derive(Debug, thiserror::Error)]
 pub enum NoReferences {
-    /// They cannot be located.
+    /// The stored chunks cannot be located.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The references cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// Programs that know nothing of HDF5 cannot read them.
+    /// Programs that know nothing of HDF5 cannot read the stored chunks.
     #[error(
         "the dataset {dataset} cannot be read without HDF5: {problem}; `voltile pyramid FILE --rechunk OUT.h5` writes a copy that can"
     )]
@@ -599,7 +602,8 @@ impl ReadError {
         }
     }
 
-    /// Fails unless `is_copied`: voxels are not copied between types. `place` is for the error.
+    /// Fails unless voxels were copied, which they are not if their types differ. `place` is for
+    /// the error.
     fn ensure_copied(is_copied: bool, place: impl fmt::Display) -> Result<(), Self> {
         if is_copied {
             return Ok(());

@@ -48,7 +48,7 @@ pub struct Address {
     full: Box<Url>,
 }
 
-/// Why a text that begins like an address is none.
+/// Why a text that begins like an address is not the address of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not the address of an object: {problem}; expected s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY or \
@@ -64,6 +64,7 @@ impl NotAnObject {
     fn new(text: &str, problem: &str) -> Self {
         let text = text.split(['?', '#']).next().unwrap_or_default();
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        // User and password end at the last `@`.
         let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
         Self {
             text: format!("{scheme}://{rest}"),
@@ -92,6 +93,7 @@ impl Address {
         let mut parts: Vec<String> = Vec::new();
         for part in name.split('/').filter(|part| !matches!(*part, "" | ".")) {
             match (part, parts.last()) {
+                // `..` at the beginning stays, and leads out of the folder when this is parsed.
                 ("..", Some(last)) if last != ".." => {
                     parts.pop();
                 }
@@ -139,6 +141,7 @@ impl Address {
             && !self.public.to_ascii_lowercase().contains("%2f")
     }
 
+    /// Parses an address that begins with this scheme.
     fn parse(scheme: Scheme, text: &str) -> Result<Self, NotAnObject> {
         let mut full = Url::parse(text).map_err(|e| NotAnObject::new(text, &e.to_string()))?;
         full.set_fragment(None);
@@ -184,7 +187,7 @@ impl Address {
         path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The scheme, the host and the port: servers that are reached, or not, together.
+    /// The scheme, the host and the port. Objects of one server can be reached, or not, together.
     pub fn server(&self) -> String {
         let port = self
             .full

@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 
 /// The length of a page. Every page but the object's last is whole.
 pub(super) const PAGE: u64 = 4 << 10;
-/// The length of a block, and its alignment.
+/// The length of the first block at a place, and its alignment.
 pub(super) const BLOCK: u64 = 64 << 10;
-/// The longest block.
+/// The length up to which blocks grow.
 const MAX_BLOCK: u64 = 1 << 20;
 /// If there are more bytes than this, all pages are dropped: the metadata of one volume has fewer.
 pub(super) const MAX_BYTES: u64 = 128 << 20;
 
-/// Pages in order, and notes by their keys.
+/// Pages with their numbers, in order, and notes by their keys.
 pub(super) type SavedMetadata = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
 
 /// The pages of one object, by number.
@@ -65,12 +65,13 @@ impl MetadataBlocks {
         let (last_end, last_size) = state.last;
         let first_page = missing.start / PAGE * PAGE;
         let (start, size) = if first_page == last_end {
+            // Reading continues: the block grows.
             (first_page, (2 * last_size).min(MAX_BLOCK))
         } else {
             (first_page / BLOCK * BLOCK, BLOCK)
         };
-        // Known pages are not fetched again: the block begins after the last one before the range,
-        // and ends before the first one after it.
+        // Known pages are not fetched again: the block begins after the last known page before the
+        // range, and ends before the first known page after it.
         let before = state.pages.range(..missing.start / PAGE).next_back();
         let start = before.map_or(start, |(page, _)| start.max((page + 1) * PAGE));
         let end = (start + size)
@@ -82,7 +83,7 @@ impl MetadataBlocks {
         start..end
     }
 
-    /// The ranges that are not known yet, widened to pages.
+    /// The ranges that are not known yet, widened to pages of an object of `length` bytes.
     pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
         let state = self.0.lock();
         let mut unknown = Vec::new();

@@ -21,7 +21,7 @@ type MakeClient = fn(&Address) -> Result<CredentialedClient, StoreError>;
 #[derive(Debug)]
 pub(super) struct CredentialedClient {
     pub client: BucketClient,
-    /// A digest of the credentials; `None` if a service gives them for a time.
+    /// A digest of the credentials; `None` if a service issues them.
     pub credentials: Option<blake3::Hash>,
 }
 
@@ -50,13 +50,14 @@ impl Bucket {
         Arc::clone(&self.current.lock().client)
     }
 
-    /// A client to try after `refused` was refused, with other credentials. `None` if they are as
-    /// before, or were read a moment ago.
+    /// A client with other credentials than the `refused` one; `None` if there are none. Reads the
+    /// credentials again, unless that was done less than [`SHORTEST_INTERVAL`] ago.
     pub async fn instead_of(self: &Arc<Self>, refused: &BucketClient) -> Option<BucketClient> {
         let mut renewed = self.renewed.lock().await;
         let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
         if is_due && Arc::ptr_eq(&self.client(), refused) {
             *renewed = Some(Instant::now());
+            // Not forced: connections stay open if the credentials are the same.
             let bucket = Arc::clone(self);
             if let Err(error) = tokio::task::spawn_blocking(move || bucket.renew(false)).await {
                 tracing::error!(

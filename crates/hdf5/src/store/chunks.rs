@@ -91,7 +91,7 @@ impl Object {
         match self.shared().stored.lookup(&(self.number, range.clone())) {
             Lookup::Ready(bytes) => Ok(bytes),
             Lookup::Wait(waiter) => match waiting_for_store(|| waiter.wait_blocking()) {
-                // The request that led has been given up.
+                // The caller that led the flight has given up the request.
                 Err(StoreError::Abandoned(_)) => self.fetch(range),
                 arrived => arrived,
             },
@@ -138,7 +138,7 @@ async fn fetch_parts(
     object: Arc<Object>,
     MergedRequest { range, parts }: MergedRequest<ChunkFlight>,
 ) {
-    let mut parts = fetch_cached(&object, parts).await;
+    let mut parts = land_cached(&object, parts).await;
     if parts.is_empty() {
         return;
     }
@@ -194,8 +194,8 @@ fn key(object: &Object, range: &Range<u64>) -> TileKey {
     TileKey::digest(&("stored bytes", public, object.version(), range))
 }
 
-/// Hands out the ranges that are in the cache, and returns the ranges that are not.
-async fn fetch_cached(
+/// Ends the flights of ranges that are in the cache on a disk, and returns the other ranges.
+async fn land_cached(
     object: &Arc<Object>,
     parts: Vec<(Range<u64>, ChunkFlight)>,
 ) -> Vec<(Range<u64>, ChunkFlight)> {

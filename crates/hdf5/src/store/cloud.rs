@@ -21,7 +21,7 @@ use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
 use super::transport::{
-    CONNECT_TIMEOUT, MAX_REQUESTS, READ_TIMEOUT, RangeAnswer, RangeBytes, Transport, received,
+    CONNECT_TIMEOUT, MAX_REQUESTS, READ_TIMEOUT, RangeAnswer, RangeBytes, Transport, receive,
 };
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
@@ -38,7 +38,7 @@ impl Cloud {
     pub fn new(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
         Ok(Self {
             bucket,
-            key: Path::parse(address.key()).map_err(|e| settings(&e))?,
+            key: Path::parse(address.key()).map_err(|e| settings_error(&e))?,
         })
     }
 
@@ -54,7 +54,7 @@ impl Cloud {
             ..GetOptions::default()
         };
         let answer = client.get_opts(&self.key, options).await;
-        let answer = answer.map_err(|error| match failure(error) {
+        let answer = answer.map_err(|error| match store_error(error) {
             // The first request for an object expects no version. It can only fail like this if
             // the object has no first byte.
             StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
@@ -68,13 +68,13 @@ impl Cloud {
             let problem = format!("bytes from {start} instead of {}", range.start);
             return Err(StoreError::invalid(problem));
         }
-        received(range, version, body(answer)).await
+        receive(range, version, body(answer)).await
     }
 }
 
 /// The body of an answer.
 pub(super) fn body(answer: GetResult) -> impl Stream<Item = Result<Bytes, StoreError>> {
-    answer.into_stream().map_err(failure)
+    answer.into_stream().map_err(store_error)
 }
 
 impl Transport for Cloud {
@@ -103,11 +103,11 @@ pub(super) fn client(address: &Address) -> Result<CredentialedClient, StoreError
         // An address on a web server has no bucket: it never comes here.
         Scheme::Az | Scheme::Web => azure(address.bucket()),
     };
-    client.map_err(|e| settings(&e))
+    client.map_err(|e| settings_error(&e))
 }
 
-/// The client with a digest of its credentials and of the setting that leaves requests unsigned. If
-/// none of these `values` is set, a service issues the credentials, and there is no digest.
+/// The client with a digest of `values`: its credentials, and the setting that leaves requests
+/// unsigned. If none of them is set, a service issues the credentials, and there is no digest.
 fn with_digest(client: impl ObjectStore, values: &[Option<String>]) -> CredentialedClient {
     // The setting that leaves requests unsigned is "false" by default.
     let is_any_set = values.iter().flatten().any(|value| !profile::is_off(value));
@@ -189,8 +189,8 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     Ok(with_digest(client, &credentials))
 }
 
-/// The options of all clients, which replace those that `from_env` has read; `allows_http` is the
-/// one that stays, as it was written.
+/// The options of all clients. They replace the options that `from_env` has read, of which only
+/// `allows_http` is kept, as it was written.
 fn options(allows_http: Option<String>) -> ClientOptions {
     let options = ClientOptions::new()
         .with_connect_timeout(CONNECT_TIMEOUT)
@@ -211,8 +211,8 @@ fn no_retries() -> RetryConfig {
     }
 }
 
-pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
-    let problem = text(error);
+pub(super) fn settings_error(error: &dyn std::error::Error) -> StoreError {
+    let problem = safe_message(error);
     StoreError::Settings(format!("the settings for the store are wrong: {problem}"))
 }
 
@@ -231,16 +231,17 @@ fn denied(problem: &str) -> StoreError {
     ))
 }
 
-pub(super) fn failure(error: Error) -> StoreError {
+/// The error for a failed request, or for the settings with which it was made.
+pub(super) fn store_error(error: Error) -> StoreError {
     match error {
         Error::NotFound { .. } => StoreError::Missing,
         Error::Precondition { .. } | Error::NotModified { .. } => StoreError::Changed,
         Error::PermissionDenied { source, .. } | Error::Unauthenticated { source, .. } => {
-            denied(&text(&*source))
+            denied(&safe_message(&*source))
         }
         Error::NotSupported { .. } => StoreError::NoRanges,
         error @ (Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. }) => {
-            settings(&error)
+            settings_error(&error)
         }
         other => {
             let message = other.to_string();
@@ -261,13 +262,13 @@ pub(super) fn failure(error: Error) -> StoreError {
             while let Some(cause) = root_cause.source() {
                 root_cause = cause;
             }
-            StoreError::unavailable(text(root_cause))
+            StoreError::unavailable(safe_message(root_cause))
         }
     }
 }
 
 /// The message of an error, without the queries of addresses in it, which may contain signatures.
-fn text(error: &dyn std::error::Error) -> String {
+fn safe_message(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut is_query = false;
     text.retain(|letter| {

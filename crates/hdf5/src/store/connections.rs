@@ -79,7 +79,7 @@ impl StoreClients {
         // A copy, so that the lock is not held while files with credentials are read.
         let buckets = self.buckets.lock().clone();
         for bucket in buckets.values() {
-            bucket.renew(true);
+            bucket.renew(/* is_forced */ true);
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum StoreError {
     Unavailable {
         /// The last failure.
         problem: String,
-        /// After which time it is worth trying again.
+        /// The time after which it is worth trying again.
         retry_after: Duration,
     },
     /// The settings for the store are wrong. Holds the problem, and how to mend it.

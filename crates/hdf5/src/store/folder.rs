@@ -16,10 +16,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use voltile_base::flow::breaker::{Breaker, BreakerRule};
 
 use super::bucket::{Bucket, BucketClient};
-use super::cloud::{body, failure, settings};
+use super::cloud::{body, settings_error, store_error};
 use super::context::StoreContext;
 use super::error::StoreError;
-use super::transport::received_bytes;
+use super::transport::receive_bytes;
 use crate::store::address::Address;
 
 /// Once this many more operations have failed than succeeded lately, a store gets only one
@@ -49,7 +49,7 @@ pub struct Folder {
 
 /// Decides whether a kind of operation is tried.
 struct OperationGate {
-    /// The operation, as a participle: `read` or `written to`.
+    /// The operation, as a participle for messages: `read` or `written to`.
     done: &'static str,
     breaker: Breaker,
 }
@@ -81,7 +81,7 @@ impl Folder {
             shared,
             bucket,
             prefix: Path::parse(address.key().trim_end_matches('/'))
-                .map_err(|error| settings(&error))?,
+                .map_err(|error| settings_error(&error))?,
             reads: OperationGate {
                 done: "read",
                 breaker: Breaker::new(RULE),
@@ -116,22 +116,22 @@ impl Folder {
         Some(format!("{} {problem}", self.public))
     }
 
-    /// The bytes of an object; `None` if it does not exist. Of an object that is longer than
-    /// `most`, only the beginning, which may be a little longer than `most`. Blocks.
+    /// The bytes of an object; `None` if it does not exist. An object that is longer than `most` is
+    /// cut off somewhere after that many bytes. Blocks.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = self.object(name);
         self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
             let answer = bucket.get_opts(&path, GetOptions::default()).await;
-            let answer = answer.map_err(failure)?;
+            let answer = answer.map_err(store_error)?;
             let wanted = answer.meta.size.min(most);
-            received_bytes(body(answer), wanted).await
+            receive_bytes(body(answer), wanted).await
         })
     }
 
     /// Whether there is an object. Blocks.
     pub fn contains(&self, name: &str) -> Result<bool, FolderError> {
         let (bucket, path) = self.object(name);
-        let head = async move { bucket.head(&path).await.map_err(failure) };
+        let head = async move { bucket.head(&path).await.map_err(store_error) };
         Ok(self.ask(&self.reads, LOOKUP_TIMEOUT, head)?.is_some())
     }
 
@@ -140,7 +140,7 @@ impl Folder {
         let (bucket, path) = self.object(name);
         let put = async move {
             let written = bucket.put(&path, PutPayload::from(bytes)).await;
-            written.map_err(|error| match failure(error) {
+            written.map_err(|error| match store_error(error) {
                 // Nothing but the bucket can be missing when an object is written.
                 StoreError::Missing => StoreError::invalid("there is no such bucket"),
                 other => other,
@@ -152,7 +152,7 @@ impl Folder {
     /// Removes an object. Blocks.
     pub fn remove(&self, name: &str) -> Result<(), FolderError> {
         let (bucket, path) = self.object(name);
-        let remove = async move { bucket.delete(&path).await.map_err(failure) };
+        let remove = async move { bucket.delete(&path).await.map_err(store_error) };
         self.ask(&self.writes, LOOKUP_TIMEOUT, remove).map(drop)
     }
 
@@ -162,7 +162,8 @@ impl Folder {
         (self.bucket.client(), path)
     }
 
-    /// Runs an operation; `None` if the object is missing.
+    /// Runs an operation, for at most the time `within`, if its circuit breaker lets it pass;
+    /// `None` if the object is missing.
     fn ask<T: Send + 'static>(
         &self,
         gate: &OperationGate,
@@ -181,6 +182,7 @@ impl Folder {
                 Err(StoreError::unavailable(problem))
             })
         };
+        // It is news if the circuit breaker has opened, or is closed again.
         let (found, is_news) = match self.shared.threads.wait(in_time) {
             Ok(value) => (Ok(Some(value)), permit.succeeded()),
             Err(StoreError::Missing) => (Ok(None), permit.succeeded()),

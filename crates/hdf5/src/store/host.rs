@@ -55,9 +55,9 @@ pub(super) struct Host {
     pace: AnswerPace,
 }
 
-/// How long answers take. An answer counts as one unit of work for its first byte, and one more for
-/// each [`UNIT`] of its length. This is the average number of seconds per unit of the last answers;
-/// `None` before the first answer.
+/// How long answers take: the average number of seconds per unit of work of the last answers;
+/// `None` before the first answer. The first byte of an answer is one unit of work, and so is each
+/// [`UNIT`] of its length.
 #[derive(Debug, Default)]
 struct AnswerPace(Mutex<Option<f64>>);
 
@@ -69,6 +69,7 @@ impl AnswerPace {
     fn add(&self, range: &Range<u64>, took: Duration) {
         let new = took.as_secs_f64() / Self::units_of_work(range);
         let mut average = self.0.lock();
+        // An exponential average, in which the newest answer weighs one eighth.
         *average = Some(average.map_or(new, |old| old + (new - old) / 8.0));
     }
 
@@ -158,7 +159,7 @@ impl Host {
             Ok(part) => {
                 self.note_success(permit.succeeded());
                 match expected {
-                    Some(expected) if !expected.is_of(&part.version) => {
+                    Some(expected) if !expected.matches(&part.version) => {
                         Err((StoreError::Changed, false))
                     }
                     _ => Ok(part),

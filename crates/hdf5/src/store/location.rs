@@ -37,8 +37,9 @@ impl Location {
         }
     }
 
-    /// The path, or the address by which other programs read the object: without query and
-    /// password, and with nothing encoded if it is in a bucket. `None` if the path is not UTF-8.
+    /// The path, or the address by which other programs read the object, without query and
+    /// password: percent-encoded on a web server, but not in a bucket. `None` if the path is not
+    /// UTF-8.
     pub fn plain(&self) -> Option<String> {
         match self {
             Location::Path(path) => path.to_str().map(str::to_owned),
@@ -48,7 +49,7 @@ impl Location {
         }
     }
 
-    /// The path, or the address without query and password in which nothing is encoded.
+    /// The path, or the address without query and password, with percent-encoded parts decoded.
     pub fn named(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),
@@ -61,7 +62,7 @@ impl Location {
         self.path().is_none()
     }
 
-    /// The path, or the public address in its place: to tell files apart, not to open them.
+    /// The path, or the public address as if it were one: to tell files apart, not to open them.
     pub fn as_path(&self) -> &Path {
         match self {
             Location::Path(path) => path,
@@ -69,7 +70,7 @@ impl Location {
         }
     }
 
-    /// The name of the file without its extension; that of an object as it is in the store.
+    /// The name of the file without its extension; the name of an object is percent-decoded.
     pub fn stem(&self) -> Option<String> {
         let stem = self.as_path().file_stem()?.to_string_lossy();
         Some(match self {
@@ -108,7 +109,7 @@ impl fmt::Display for Location {
 }
 
 impl Hash for Location {
-    /// As in caches of earlier versions, whose keys contain the hash of a path.
+    /// Hashes what earlier versions hashed, a path, so that the keys of their caches stay valid.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.as_path().hash(hasher);
     }

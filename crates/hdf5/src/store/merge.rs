@@ -11,7 +11,7 @@ pub(super) const GAP: u64 = 64 << 10;
 /// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by
 /// side.
 const MAX_MERGED: u64 = 4 << 20;
-/// At most one byte in this many of a request may lie in gaps, so that little is read in vain.
+/// At most one eighth of a request's bytes may lie in gaps, so that little is read in vain.
 const WASTE_DIVISOR: u64 = 8;
 
 /// A request, and the ranges that it covers with whatever belongs to each.

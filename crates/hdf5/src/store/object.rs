@@ -15,7 +15,7 @@ use super::source::ObjectSource;
 use super::version::Version;
 use crate::store::address::Address;
 
-/// One version of an object. It is compared by the version.
+/// One version of an object. Two objects are equal if their versions are.
 #[derive(Debug)]
 pub struct Object {
     /// A number that no other object of this process has, nor another version of this one.
@@ -27,7 +27,7 @@ pub struct Object {
 
 impl Object {
     pub(super) async fn open(source: Arc<ObjectSource>) -> Result<Arc<Self>, StoreError> {
-        let first = source.first(0..BLOCK).await?;
+        let first = source.get_current(0..BLOCK).await?;
         let blocks = MetadataBlocks::default();
         blocks.add(0, &first.bytes);
         if let Some(folder) = &source.shared.metadata {
@@ -51,8 +51,8 @@ impl Object {
         &self.source.address
     }
 
-    /// Whether the object still has this version, as far as is known. Never waits: if that was last
-    /// checked a while ago, it is checked in the background.
+    /// Whether the object still had this version when it was last seen. Never waits: if that was a
+    /// while ago, the object is checked in the background.
     pub fn is_current(&self) -> bool {
         let is_current = self.source.had(&self.version);
         if self.source.needs_check() {
@@ -76,8 +76,9 @@ impl Object {
         self.version.length
     }
 
-    /// Copies metadata; returns how many bytes the object has from `position` on, at most the
-    /// buffer's length. Blocks the calling thread while what is missing is fetched.
+    /// Copies the metadata from `position` on, and returns the number of bytes, which is less than
+    /// the buffer's length only at the end of the object. Blocks the calling thread while missing
+    /// blocks are fetched.
     pub(crate) fn read_metadata(
         self: &Arc<Self>,
         into: &mut [u8],
@@ -104,7 +105,7 @@ impl Object {
 
     /// The metadata in a range, which lies in the object. The bytes around it are not fetched,
     /// because the child process that asks has chosen its own blocks.
-    pub(super) async fn exactly(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+    pub(super) async fn read_exactly(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
@@ -162,8 +163,8 @@ impl Object {
 
     /// Bytes that are known because they lie among the metadata.
     pub(super) fn known(&self, range: &Range<u64>) -> Option<Bytes> {
-        let first = self.blocks.copy(&mut [0], range.start);
-        if first == 0 {
+        // Memory for the range, which may be long, is reserved only if its first byte is known.
+        if self.blocks.copy(&mut [0], range.start) == 0 {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(range.end - range.start).ok()?];

@@ -77,7 +77,10 @@ fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builde
     let set = keys
         .into_iter()
         .find_map(|key| Some((key, builder.get_config_value(&key)?)));
-    let Some((key, Ok(mut endpoint))) = set.map(|(key, value)| (key, Url::parse(&value))) else {
+    let Some((key, value)) = set else {
+        return builder;
+    };
+    let Ok(mut endpoint) = Url::parse(&value) else {
         return builder;
     };
     let Some(host) = endpoint.domain() else {

@@ -1,9 +1,9 @@
 //! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one
 //! request.
 //!
-//! Each address has one file: a digest of the rest, a line of JSON, and the pages that the line
-//! lists, one after another. A file that is damaged, too long, or of another version of the object
-//! is not used, and is replaced.
+//! Each address has one file, which begins with a digest of all that follows: a line of JSON, and
+//! the pages that the line lists, one after another. A file that is damaged, too long, or of
+//! another version of the object is not used, and is replaced.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,6 +17,7 @@ use super::blocks::{MAX_BYTES, MetadataBlocks, PAGE, SavedMetadata};
 use super::version::Version;
 use super::whole_file;
 
+/// The length of a digest in bytes.
 const DIGEST: usize = blake3::OUT_LEN;
 /// The folder of metadata files within the cache directory.
 const FOLDER: &str = "objects";
@@ -31,7 +32,7 @@ struct SidecarHead {
     version: Version,
     /// The length of a page.
     page: u64,
-    /// The number of each page, and its length.
+    /// The number and the length of each page.
     pages: Vec<(u64, usize)>,
     #[serde(default)]
     notes: BTreeMap<String, String>,
@@ -45,13 +46,13 @@ fn path(cache: &Path, address: &str) -> PathBuf {
 /// Adds the saved pages and notes of this version of an object.
 pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &MetadataBlocks) {
     let path = path(cache, address);
-    let kept = match read(&path) {
-        Ok(kept) => kept,
+    let bytes = match read(&path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
         Err(error) => return tracing::warn!("{} cannot be read: {error}", path.display()),
     };
-    match parsed(&kept) {
-        Some((head, pages)) if head.address == address && head.version.is_of(version) => {
+    match parse(&bytes) {
+        Some((head, pages)) if head.address == address && head.version.matches(version) => {
             for (start, page) in pages {
                 blocks.add(start, &page);
             }
@@ -76,9 +77,9 @@ fn read(path: &Path) -> io::Result<Bytes> {
 }
 
 /// The head of a file, and its pages by their positions in the object.
-fn parsed(kept: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
-    let digest = kept.get(..DIGEST)?;
-    let rest = kept.slice(DIGEST..);
+fn parse(bytes: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
+    let digest = bytes.get(..DIGEST)?;
+    let rest = bytes.slice(DIGEST..);
     if blake3::hash(&rest).as_bytes() != digest {
         return None;
     }
@@ -158,19 +159,19 @@ mod tests {
             (pages.to_vec(), notes.clone()),
         );
         let mut kept = fs::read(&path).unwrap();
-        let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
+        let (head, found) = parse(&Bytes::from(kept.clone())).unwrap();
         let starts = [0, 2 * PAGE].into_iter().zip(pages.map(|(_, page)| page));
         assert!(
-            head.version.is_of(&version)
+            head.version.matches(&version)
                 && found == starts.collect::<Vec<_>>()
                 && head.notes == notes
         );
         for at in [0, DIGEST + 3, kept.len() - 1] {
             kept[at] ^= 1;
-            assert!(parsed(&Bytes::from(kept.clone())).is_none());
+            assert!(parse(&Bytes::from(kept.clone())).is_none());
             kept[at] ^= 1;
         }
         kept.truncate(50);
-        assert!(parsed(&Bytes::from(kept)).is_none());
+        assert!(parse(&Bytes::from(kept)).is_none());
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct ObjectStatus {
 }
 
 impl ObjectSource {
-    /// The bytes in a range of the version that the object has now.
-    pub async fn first(&self, range: Range<u64>) -> Result<RangeBytes, StoreError> {
+    /// The bytes in a range of whatever version the object has now.
+    pub async fn get_current(&self, range: Range<u64>) -> Result<RangeBytes, StoreError> {
         let failed = self.status.lock().failed.clone();
         if let Some((error, at)) = failed
             && at.elapsed() < RETRY_PAUSE
@@ -73,7 +73,7 @@ impl ObjectSource {
                 self.note_whether_current(version, false);
             }
             Err(error) => {
-                self.tell_refusal(error);
+                self.log_refusal(error);
                 self.note_failure(error);
             }
         }
@@ -81,7 +81,7 @@ impl ObjectSource {
     }
 
     /// Logs that the store refuses an open object, unless it did so before.
-    fn tell_refusal(&self, error: &StoreError) {
+    fn log_refusal(&self, error: &StoreError) {
         if matches!(error, StoreError::Denied(_)) && self.refusal().is_none() {
             tracing::warn!(
                 "{} cannot be read, and will be tried again: {error}",
@@ -111,7 +111,7 @@ impl ObjectSource {
 
     /// Whether the object had this version when it was last seen.
     pub fn had(&self, version: &Version) -> bool {
-        matches!(&self.status.lock().seen, Some((seen, _)) if seen.is_of(version))
+        matches!(&self.status.lock().seen, Some((seen, _)) if seen.matches(version))
     }
 
     /// Whether the object was last seen a while ago. False if it has lost its version: then there
@@ -139,7 +139,7 @@ impl ObjectSource {
     /// meanwhile.
     fn note_whether_current(&self, version: &Version, is_current: bool) {
         let mut status = self.status.lock();
-        if matches!(&status.seen, Some((seen, _)) if seen.is_of(version)) {
+        if matches!(&status.seen, Some((seen, _)) if seen.matches(version)) {
             status.note(is_current.then_some(version));
         }
     }
@@ -162,7 +162,7 @@ impl ObjectSource {
                 Ok(part) => source.status.lock().note(Some(&part.version)),
                 Err(StoreError::Missing) => source.status.lock().note(None),
                 Err(error @ StoreError::Denied(_)) => {
-                    source.tell_refusal(error);
+                    source.log_refusal(error);
                     source.note_failure(error);
                 }
                 Err(error) => tracing::debug!(
@@ -250,8 +250,8 @@ mod tests {
     async fn a_refusal_ends_with_the_first_answer_and_a_check_with_a_panic() {
         let transport = Arc::<Recovering>::default();
         let source = ObjectSource::read_by(Arc::clone(&transport) as Arc<dyn Transport>);
-        assert!(source.first(0..8).await.is_err() && source.refusal().is_some());
-        assert!(source.first(0..8).await.is_err());
+        assert!(source.get_current(0..8).await.is_err() && source.refusal().is_some());
+        assert!(source.get_current(0..8).await.is_err());
         assert_eq!(
             transport.0.load(Ordering::Relaxed),
             1,
@@ -262,7 +262,7 @@ mod tests {
             source.check();
             tokio::task::yield_now().await;
         }
-        assert!(source.first(0..8).await.is_ok());
+        assert!(source.get_current(0..8).await.is_ok());
         assert!(!source.is_out_of_date());
     }
 }

@@ -49,9 +49,9 @@ pub trait Transport: Send + Sync + Debug {
     fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a>;
 }
 
-/// Receives the body of an answer about this version. Fails unless it is exactly what the object
-/// has of the range.
-pub(super) async fn received(
+/// Receives the body of an answer about this version. Fails unless it has exactly the bytes of the
+/// object that lie in the range.
+pub(super) async fn receive(
     range: &Range<u64>,
     version: Version,
     body: impl Stream<Item = Result<Bytes, StoreError>>,
@@ -59,7 +59,7 @@ pub(super) async fn received(
     let start = range.start;
     let length = version.length;
     let wanted = range.end.min(length).saturating_sub(start);
-    let bytes = received_bytes(body, wanted).await?;
+    let bytes = receive_bytes(body, wanted).await?;
     if length > MAX_BYTES {
         let problem = format!("the object has {length} bytes");
         return Err(StoreError::invalid(problem));
@@ -72,9 +72,9 @@ pub(super) async fn received(
     Ok(RangeBytes { version, bytes })
 }
 
-/// The bytes of a body. Reading stops once there are more than `wanted`: an answer that is too long
-/// is refused anyway.
-pub(super) async fn received_bytes(
+/// Receives a body. Stops once it has more than `wanted` bytes: an answer that is too long is
+/// refused anyway.
+pub(super) async fn receive_bytes(
     body: impl Stream<Item = Result<Bytes, StoreError>>,
     wanted: u64,
 ) -> Result<Bytes, StoreError> {

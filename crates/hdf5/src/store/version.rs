@@ -27,7 +27,7 @@ impl Version {
 
     /// Whether two answers describe the same state of the object: they have the same length and the
     /// same tag. If either has no tag, their times of modification decide.
-    pub(crate) fn is_of(&self, other: &Self) -> bool {
+    pub(crate) fn matches(&self, other: &Self) -> bool {
         let has_same_mark = match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
             // Only one answer has a tag, so only a time could show that the state is the same.
@@ -50,18 +50,19 @@ mod tests {
     #[test]
     fn tags_decide_and_times_where_a_tag_is_missing_or_weak() {
         let first = version(9, "\"a\"", "Mon");
-        assert!(first.is_of(&version(9, "\"a\"", "Tue")));
+        assert!(first.matches(&version(9, "\"a\"", "Tue")));
         assert!(
-            !first.is_of(&version(9, "\"b\"", "Mon")) && !first.is_of(&version(8, "\"a\"", "Mon"))
+            !first.matches(&version(9, "\"b\"", "Mon"))
+                && !first.matches(&version(8, "\"a\"", "Mon"))
         );
-        assert!(first.is_of(&version(9, "", "Mon")) && !first.is_of(&version(9, "", "Tue")));
-        assert!(!version(9, "W/\"a\"", "Mon").is_of(&version(9, "W/\"a\"", "Tue")));
+        assert!(first.matches(&version(9, "", "Mon")) && !first.matches(&version(9, "", "Tue")));
+        assert!(!version(9, "W/\"a\"", "Mon").matches(&version(9, "W/\"a\"", "Tue")));
         assert!(
-            !first.is_of(&version(9, "", ""))
-                && !version(9, "\"a\"", "").is_of(&version(9, "", ""))
+            !first.matches(&version(9, "", ""))
+                && !version(9, "\"a\"", "").matches(&version(9, "", ""))
         );
         assert!(
-            version(9, "", "").is_of(&version(9, "", "")),
+            version(9, "", "").matches(&version(9, "", "")),
             "nothing tells them apart but the length"
         );
     }

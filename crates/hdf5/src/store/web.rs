@@ -1,9 +1,10 @@
 //! Objects on web servers: ranges by HTTP (RFC 9110, section 14).
 //!
-//! A redirect is followed within a host, but not from https to http; and to another host over
-//! https. A user and password are sent to the server for which they were given, and to no other. No
-//! redirect leads from a public address to a private one ([`reach`]): whoever can change what a
-//! server on the internet answers must not reach the servers of this network.
+//! A redirect within a host is followed unless it leads from https to http; a redirect to another
+//! host is followed only if it leads to https. A user and password are sent to the server for which
+//! they were given, and to no other. No redirect leads from a public address to a private one
+//! ([`reach`]): whoever can change what a server on the internet answers must not reach the servers
+//! of this network.
 
 mod reach;
 
@@ -23,11 +24,11 @@ use url::Url;
 
 use super::error::StoreError;
 use super::transport::{
-    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeAnswer, Transport, received,
+    CONNECT_TIMEOUT, READ_TIMEOUT, RETRY_PAUSE, RangeAnswer, Transport, receive,
 };
 use super::version::Version;
 use crate::store::address::Address;
-use reach::{OnlyPublic, PrivateName, Reach};
+use reach::{OnlyPublic, PrivateName, Proxies, is_private_server};
 
 const USER_AGENT: &str = concat!("voltile/", env!("CARGO_PKG_VERSION"));
 
@@ -48,7 +49,7 @@ pub(super) struct WebClients {
     any: Client,
     /// To servers at public addresses; it cannot find any other server.
     public: Client,
-    reach: Reach,
+    proxies: Proxies,
     /// Stands for the time of the last modification of objects whose servers state none. It stays
     /// the same while this process runs. Other processes have another one, so nothing that they
     /// saved is used.
@@ -60,7 +61,7 @@ impl WebClients {
         Ok(Self {
             any: Self::builder().build()?,
             public: Self::builder().dns_resolver(OnlyPublic).build()?,
-            reach: Reach::of_environment(),
+            proxies: Proxies::of_environment(),
             unknown: format!("unknown {:016x}", fastrand::u64(..)),
         })
     }
@@ -82,9 +83,8 @@ impl WebObject {
         range: &Range<u64>,
         expected: Option<&Version>,
     ) -> Result<Response, StoreError> {
-        let WebClients {
-            any, public, reach, ..
-        } = &*self.clients;
+        let WebClients { any, public, .. } = &*self.clients;
+        let proxies = &self.clients.proxies;
         let wanted = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let given = self.address.full();
         let mut url = given.clone();
@@ -93,7 +93,7 @@ impl WebObject {
         // Whether each server so far is at a private address.
         let mut is_inside = true;
         for _ in 0..=MAX_REDIRECTS {
-            let client = if is_inside || reach.is_through_proxy(&url) {
+            let client = if is_inside || proxies.has_one_for(&url) {
                 any
             } else {
                 public
@@ -104,14 +104,14 @@ impl WebObject {
                 request = request.header(IF_MATCH, etag);
             }
             let response = request.send().await.map_err(unavailable)?;
-            if !redirects(response.status()) {
+            if !is_redirect(response.status()) {
                 return Ok(response);
             }
             let Some(location) = header(response.headers(), LOCATION) else {
                 return Ok(response);
             };
-            is_inside &= reach.is_private(&url, response.remote_addr());
-            let mut next = followed(&url, &location, is_inside).map_err(not_followed)?;
+            is_inside &= is_private_server(proxies, &url, response.remote_addr());
+            let mut next = redirect_target(&url, &location, is_inside).map_err(not_followed)?;
             is_home &= next.origin() == given.origin();
             let (user, password) = if is_home {
                 (given.username(), given.password())
@@ -133,8 +133,8 @@ impl Transport for WebObject {
             let response = self.answer(&range, expected).await?;
             let headers = response.headers();
             let length = match response.status() {
-                StatusCode::PARTIAL_CONTENT => total(headers, range.start)?,
-                StatusCode::OK => whole(&response, &range)?,
+                StatusCode::PARTIAL_CONTENT => length_in_content_range(headers, range.start)?,
+                StatusCode::OK => length_of_whole(&response, &range)?,
                 status => return Err(refusal(status, headers, expected.is_none())),
             };
             let etag = header(headers, ETAG);
@@ -146,7 +146,7 @@ impl Transport for WebObject {
                     .get_or_insert_with(|| self.clients.unknown.clone());
             }
             let body = response.bytes_stream().map_err(unavailable);
-            received(&range, version, body).await
+            receive(&range, version, body).await
         })
     }
 }
@@ -169,13 +169,13 @@ fn refusal(status: StatusCode, headers: &HeaderMap, is_first: bool) -> StoreErro
 }
 
 /// Whether an answer with this status says where the object is.
-fn redirects(status: StatusCode) -> bool {
+fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
 /// The address to which a redirect leads, if it may be followed there. `is_inside` says that all
 /// servers so far are at private addresses.
-fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static str> {
+fn redirect_target(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static str> {
     let to = from
         .join(location)
         .map_err(|_| "it redirects to what is not an address")?;
@@ -203,7 +203,7 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 /// The length of the object, from the `Content-Range` of an answer that must begin at `start`.
-fn total(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
+fn length_in_content_range(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
     let given = header(headers, CONTENT_RANGE).unwrap_or_default();
     let parsed = given.strip_prefix("bytes ").and_then(|given| {
         let (range, total) = given.split_once('/')?;
@@ -221,14 +221,16 @@ fn total(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
     }
 }
 
-/// The length of an object that was sent whole, if it lies in the range.
-fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
+/// The length of an object that was sent as a whole. Fails unless the requested range contains all
+/// of it: most objects are too long to be received for a range.
+fn length_of_whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
     match response.content_length() {
         Some(length) if range.start == 0 && length <= range.end => Ok(length),
         _ => Err(StoreError::NoRanges),
     }
 }
 
+/// The pause that the server asks for, at most a minute.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let given = header(headers, RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
     given
@@ -259,8 +261,9 @@ mod tests {
 
     #[test]
     fn redirects_lead_to_other_hosts_over_https_only_and_never_into_the_network() {
-        let followed =
-            |from: &str, to: &str, is_inside| followed(&Url::parse(from).unwrap(), to, is_inside);
+        let followed = |from: &str, to: &str, is_inside| {
+            redirect_target(&Url::parse(from).unwrap(), to, is_inside)
+        };
         for (from, to) in [
             ("http://a.org/x", "/y"),
             ("http://a.org/x", "http://a.org:81/y"),

@@ -85,8 +85,8 @@ pub struct Opener {
     /// Whether the files may be appended to while they are open; `None`: only files that are marked
     /// as being written.
     pub growing: Option<bool>,
-    /// Identifies the rules of access that protect what is opened; `None`: it is public. No cache
-    /// has an entry for two rules.
+    /// Identifies the rules of access that protect the opened files; `None`: they are public.
+    /// Cached values are not shared between different rules.
     pub access: Option<Fingerprint>,
 }
 
@@ -153,7 +153,7 @@ impl OpenFile {
         &self.file.location
     }
 
-    /// The store of objects that it and other files are read from.
+    /// The store from which this file and others are read if they are objects.
     pub fn store(&self) -> &Store {
         self.opener.files.store()
     }

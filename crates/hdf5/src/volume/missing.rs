@@ -74,16 +74,16 @@ impl Missing {
     /// Whether a voxel, or a mean of voxels, is missing.
     #[inline]
     pub fn has<T: Voxel>(&self, voxel: T) -> bool {
-        if T::IS_FLOAT {
-            let real = voxel.to_f64();
-            (self.nan && real.is_nan())
-                || self
-                    .real
-                    .binary_search_by(|known| known.total_cmp(&(real + 0.0)))
-                    .is_ok()
-        } else {
-            self.whole.binary_search(&voxel.to_whole()).is_ok()
+        if !T::IS_FLOAT {
+            return self.whole.binary_search(&voxel.to_whole()).is_ok();
         }
+        // Adding 0 turns -0 into 0, as in `new`.
+        let real = voxel.to_f64() + 0.0;
+        if real.is_nan() {
+            return self.nan;
+        }
+        let found = self.real.binary_search_by(|known| known.total_cmp(&real));
+        found.is_ok()
     }
 
     /// Whether any voxel is missing.
@@ -91,7 +91,8 @@ impl Missing {
         !self.is_empty() && voxels.iter().any(|voxel| self.has(*voxel))
     }
 
-    /// The mean of a box in which all voxels are missing: the first of the values.
+    /// The value that stands for the mean of a box in which all voxels are missing: the first
+    /// declared one.
     pub fn fill<T: Voxel>(&self) -> T {
         self.declared().next().map_or_else(T::default, T::nearest)
     }

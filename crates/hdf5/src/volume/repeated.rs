@@ -53,6 +53,7 @@ impl Repeated {
     /// The request for the stored voxels that a request shows. Along an axis, every n-th stored
     /// voxel is read if the step is n times the factor; otherwise all of them are.
     fn stored_request(&self, request: &ReadRequest) -> ReadRequest {
+        // The box from the first wanted voxel to the last.
         let last = request
             .size()
             .zip(request.step, |count, step| count.saturating_sub(1) * step);
@@ -134,8 +135,8 @@ impl Volume for Repeated {
         &self.shape
     }
 
-    /// Reads the box row by row if reading it at once would read too many stored voxels that are
-    /// not shown.
+    /// Reads the box row by row if reading it at once would read more stored voxels than
+    /// [`BLOCK_BYTES`] hold, and more than are shown.
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let size = request.size();
         let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;

@@ -1,5 +1,5 @@
-//! Buffers of voxels, and boxes of them: one enum each over all numeric types, matched on only
-//! here.
+//! Buffers of voxels ([`Samples`]), and boxes of voxels ([`BoxMut`]). Both are enums with a variant
+//! for each numeric type.
 //!
 //! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!` and
 //! `with_box!`.
@@ -68,6 +68,7 @@ impl VoxelType {
             if T::IS_FLOAT {
                 return Window::Real { lo: 0.0, hi: 1.0 };
             }
+            // The nearest values to these are the least and the greatest of the type.
             Window::Whole {
                 lo: T::nearest(Number::Whole(i128::MIN)).to_whole(),
                 hi: T::nearest(Number::Whole(i128::MAX)).to_whole(),
@@ -82,6 +83,7 @@ impl VoxelType {
     /// Whether it is an integer type that has this value.
     pub(crate) fn has_value(self, whole: i128) -> bool {
         match (self, self.full_window()) {
+            // In memory, a boolean is a byte.
             (VoxelType::Bool, _) => VoxelType::U8.has_value(whole),
             (_, Window::Whole { lo, hi }) => (lo..=hi).contains(&whole),
             _ => false,
@@ -132,8 +134,8 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// Adds at most [`Voxel::MAX_ADDED`] voxels to a sum; floats strictly in order, because the
     /// order affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
-    /// The mean of `count` voxels: rounded half up for integers; of floats in 64 bits, and none
-    /// less or greater than all of them.
+    /// The mean of `count` voxels. Integers are rounded half up; a mean of floats has 64 bits, and
+    /// is never less or greater than all its voxels.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
     /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
@@ -199,11 +201,13 @@ macro_rules! integer_voxel {
             }
             #[inline(always)]
             fn mean_of_power(sum: $sum, power: u32) -> $type {
+                // 2^(power - 1); 0 if `power` is 0.
                 let half = (1 << power) >> 1;
                 ((sum + half) >> power) as $type
             }
             fn mean(sum: $sum, count: u64) -> $type {
                 let count = <$sum>::try_from(count).unwrap_or(<$sum>::MAX);
+                // The floor of sum / count + 1/2.
                 (2 * sum + count).div_euclid(2 * count) as $type
             }
             fn real_mean(sum: $sum, count: u64) -> f64 {
@@ -232,8 +236,8 @@ macro_rules! integer_voxel {
 /// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean
 /// beyond these bounds.
 ///
-/// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of
-/// `n` floats exceeds `n` times the greatest one, in any order.
+/// 32-bit floats need no bounds: one that is multiplied by up to 2^29 is exact in 64 bits, so no
+/// sum of `n` floats exceeds `n` times the greatest one, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BoundedSum {
@@ -294,8 +298,8 @@ impl BoundedSum {
     }
 }
 
-/// The mean that `divide` makes of an exact sum.
-fn exact(sum: f64, divide: impl Fn(f64) -> f64) -> f64 {
+/// The mean that `divide` makes of a sum of 32-bit floats, which needs no bounds.
+fn unbounded_mean(sum: f64, divide: impl Fn(f64) -> f64) -> f64 {
     divide(sum)
 }
 
@@ -357,7 +361,7 @@ integer_voxel! {
     i64, i128, i128, I64;
 }
 float_voxel! {
-    f32, f64, f64::from, exact, F32;
+    f32, f64, f64::from, unbounded_mean, F32;
     f64, BoundedSum, BoundedSum::of, BoundedSum::mean, F64;
 }
 
@@ -461,7 +465,7 @@ impl Samples {
         with_samples!(self, voxels => voxels.resize(len, Default::default()));
     }
 
-    /// The voxels as a box of `size` voxels; fails if they are fewer.
+    /// The voxels as a box of `size` voxels; fails if the box has more voxels than the buffer.
     pub fn as_box(&mut self, size: Xyz<u64>) -> Result<BoxMut<'_>, ShapeError> {
         let Xyz { x, y, z } = size.map(|extent| extent as usize);
         with_samples!(self, voxels => ArrayViewMut3::from_shape((z, y, x), voxels).map(Voxel::boxed))

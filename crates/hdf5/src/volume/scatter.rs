@@ -23,8 +23,8 @@ pub(super) struct Strided {
 }
 
 impl Strided {
-    /// The samples that lie in a part of a box. The part has these strides, and its first voxel is
-    /// at `start`.
+    /// The samples that lie in a part of a box. In the buffer, voxels of the part have these
+    /// strides, and its first voxel is at `start`.
     pub fn picked(start: usize, strides: Xyz<usize>, sieve: &Sieve) -> Self {
         let before = zyx(strides.zip(sieve.offset, |stride, offset| stride * offset as usize));
         let strides = strides.zip(sieve.step, |stride, step| stride * step as usize);
@@ -79,7 +79,12 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
-    /// `None` if the part, which must be inside the region, contains no sample.
+    /// The samples of `region` that lie in `part`, which must be inside the region; `None` if there
+    /// are none.
+    ///
+    /// For example, along one axis, every third voxel of a region that begins at 10: the part
+    /// 14..20 has the samples 16 and 19, which are the samples 2 and 3 of the region. So `offset`,
+    /// `place` and `count` are 2.
     pub fn new(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
         let before = part.start.zip(region.start, u64::saturating_sub);
         let place = before.zip(step, u64::div_ceil);
@@ -186,7 +191,7 @@ fn copy<F, T>(
     if from.shape() != into.shape() {
         return false;
     }
-    // The inner loops run along the last axes: an axis along which a plane is one voxel wide comes
+    // The inner loops run along the last axes: axes along which the box is one voxel wide come
     // first.
     let mut axes = [0, 1, 2];
     axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);

@@ -29,9 +29,10 @@ pub struct Series {
     shape: VolumeShape,
     /// Which members exist.
     present: Arc<[bool]>,
-    /// The slice after the last one of each member if they follow each other along z.
+    /// If the members follow each other along z, the slice after the last one of each.
     ends: Option<Vec<u64>>,
     open: OpenMember,
+    /// The members that were used last.
     kept: Mutex<LruCache<u64, Arc<dyn Volume>>>,
 }
 
@@ -111,7 +112,8 @@ impl Series {
         start..end(member).unwrap_or(start)
     }
 
-    /// The members that contain some of the slices at a time point, missing ones too.
+    /// The numbers of the members that contain some of the slices at a time point, including
+    /// missing members.
     fn members_in(&self, time: u64, slices: &Range<u64>) -> Range<u64> {
         let Some(ends) = &self.ends else {
             return time..time + 1;
@@ -129,7 +131,7 @@ impl Series {
         (0..self.present.len() as u64).filter(|member| self.has_member(*member))
     }
 
-    /// The pieces of a box, missing ones too.
+    /// The pieces of a box, each in one member. Missing members have pieces, too.
     fn pieces(&self, time: u64, region: &Region) -> impl Iterator<Item = MemberBox> + '_ {
         let region = *region;
         let wanted = region.start.z..region.end().z;
@@ -154,18 +156,18 @@ impl Series {
             return Ok(Arc::clone(volume));
         }
         let volume = (self.open)(number)?;
-        let found = volume.shape();
+        let own = volume.shape();
         let slices = self.slices(number);
         let size = Xyz {
             z: slices.end - slices.start,
             ..self.shape.size
         };
         let voxel = self.shape.voxel;
-        if (found.size, found.voxel) != (size, voxel) {
+        if (own.size, own.voxel) != (size, voxel) {
             let problem = format!(
                 "the dataset with index {number} has {} voxels of type {}; {size} of type {} are expected",
-                found.size,
-                found.voxel.name(),
+                own.size,
+                own.voxel.name(),
                 voxel.name()
             );
             return Err(ReadError::damaged("a series", problem));
@@ -210,6 +212,7 @@ impl Volume for Series {
                 into.clear();
                 continue;
             }
+            // Along x and y, pieces begin where the box does, and so with a wanted voxel.
             let mut region = piece.within_member;
             region.start.z += sieve.offset.z;
             region.size.z -= sieve.offset.z;
@@ -289,6 +292,7 @@ impl Volume for Series {
                             "its chunks hold several time points",
                         ));
                     }
+                    // Only the first time point of a member is shown.
                     let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
                     take(moved(StoredPart { chunks, ..part }, start)?)
                 })?;

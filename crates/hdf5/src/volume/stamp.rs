@@ -111,11 +111,12 @@ fn sample(file: &File, length: u64) -> io::Result<String> {
     let mut digest = blake3::Hasher::new();
     let mut bytes = vec![0; SAMPLE_BYTES as usize];
     for number in 0..SAMPLES {
+        // The first sample begins the file, and the last one ends it.
         let last = u128::from(length.saturating_sub(SAMPLE_BYTES));
         let at = (last * u128::from(number) / u128::from(SAMPLES - 1)) as u64;
-        let held = SAMPLE_BYTES.min(length - at) as usize;
-        file.read_exact_at(&mut bytes[..held], at)?;
-        digest.update(&bytes[..held]);
+        let count = SAMPLE_BYTES.min(length - at) as usize;
+        file.read_exact_at(&mut bytes[..count], at)?;
+        digest.update(&bytes[..count]);
         if length <= SAMPLE_BYTES {
             break;
         }

@@ -114,6 +114,7 @@ impl Values {
     #[must_use]
     fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
         match (&*self.map, into) {
+            // The whole palette, of which no component was chosen, shows red.
             (ValueMap::Palette(colours), BoxMut::U8(into)) => {
                 let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
                 write(stored, into, |voxel| entry(&table, voxel));
@@ -183,7 +184,9 @@ impl Scaling {
         let step = request.step;
         let [lowest, highest] = self.valid;
         let stored_rows = stored.chunks_exact(size.x.max(1) as usize);
-        for (number, (mut row, voxels)) in (0..).zip(into.rows_mut().into_iter().zip(stored_rows)) {
+        let rows = into.rows_mut().into_iter().zip(stored_rows);
+        // Rows follow each other along y, then along z.
+        for (number, (mut row, voxels)) in (0..).zip(rows) {
             let mut place = request.region.start;
             place.y += number % size.y * step.y;
             place.z += number / size.y * step.z;

@@ -38,25 +38,32 @@ impl Resolve for OnlyPublic {
 
 /// The proxies of the environment, which the clients use too.
 #[derive(Debug)]
-pub(super) struct Reach(Matcher);
+pub(super) struct Proxies(Matcher);
 
-impl Reach {
+impl Proxies {
     pub fn of_environment() -> Self {
         Self(Matcher::from_system())
     }
 
-    pub fn is_through_proxy(&self, url: &Url) -> bool {
+    /// Whether requests to this address go through a proxy.
+    pub fn has_one_for(&self, url: &Url) -> bool {
         url.as_str()
             .parse()
             .is_ok_and(|uri| self.0.intercept(&uri).is_some())
     }
+}
 
-    /// Whether a server that has answered is at a private address.
-    pub fn is_private(&self, url: &Url, answered: Option<SocketAddr>) -> bool {
-        match answered {
-            Some(address) if !self.is_through_proxy(url) => is_private(address.ip()),
-            _ => names_private(url),
-        }
+/// Whether the server of a URL is at a private address. `answered` is the address from which it has
+/// answered.
+pub(super) fn is_private_server(
+    proxies: &Proxies,
+    url: &Url,
+    answered: Option<SocketAddr>,
+) -> bool {
+    match answered {
+        Some(address) if !proxies.has_one_for(url) => is_private(address.ip()),
+        // The address that has answered is that of the proxy, or unknown.
+        _ => names_private(url),
     }
 }
 
@@ -86,6 +93,7 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     match (a, b) {
         (0 | 10 | 127, _) | (169, 254) | (192, 168) => true,
+        // 100.64.0.0/10, 172.16.0.0/12, 192.0.0.0/24, 198.18.0.0/15.
         (100, b) => b & 0xc0 == 64,
         (172, b) => b & 0xf0 == 16,
         (192, 0) => c == 0,

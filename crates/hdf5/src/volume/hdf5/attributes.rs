@@ -19,7 +19,7 @@ pub(super) const MAX_IN_TABLE: usize = 1 << 24;
 
 /// Arrays of more values are not shown to people.
 const MAX_SHOWN: usize = 64;
-/// The length of a longer text that is shown to people, in characters.
+/// Longer texts are shown to people up to this number of characters.
 const MAX_TEXT: usize = 2000;
 
 /// The attributes of one object.
@@ -60,8 +60,8 @@ impl Attributes {
         self.texts(name).map(|texts| texts.concat())
     }
 
-    /// The attribute's strings, of fixed or variable length. Those that are not UTF-8 are
-    /// Latin-1, as Windows writes it.
+    /// The attribute's strings, of fixed or variable length. Strings that are not UTF-8 are taken
+    /// for Windows-1252.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         texts(&*self.attribute(name)?)
     }
@@ -160,7 +160,7 @@ pub(super) fn texts(values: &Container) -> Option<Vec<String>> {
         return None;
     }
     // The length of strings of fixed length is a compile-time parameter, so they are read into the
-    // next larger type. Long ones take much memory.
+    // next larger type. Long strings take much memory: only few are read at once.
     let size = values.size();
     match descriptor(values)? {
         Type::VarLenUnicode => texts_of::<VarLenUnicode>(values),
@@ -202,7 +202,8 @@ pub(super) fn numbers(values: &Container, most: usize) -> Option<Vec<f64>> {
     }
 }
 
-/// The bytes from 0x80 to 0x9f in Windows-1252; other bytes are the characters of these numbers.
+/// The characters of the bytes from 0x80 to 0x9f in Windows-1252. Any other byte is the number of
+/// its character in Unicode.
 const WINDOWS: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',

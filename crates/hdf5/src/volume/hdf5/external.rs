@@ -78,8 +78,8 @@ impl OpenRawFiles<'_> {
         let shape = self.dataset.grid.shape();
         let element = self.dataset.element_bytes;
         let rows = stored.count[RANK - 2];
-        // In bytes: the wanted part of a row, where the first one begins, and the distance between
-        // the beginnings of adjacent rows.
+        // In bytes: the length of the wanted part of a row, the position of the first of these
+        // parts in the dataset, and the distance between the beginnings of adjacent rows.
         let row = stored.count[RANK - 1] * element;
         let first = linear(shape, outer).saturating_mul(element);
         let pitch = shape[RANK - 1].saturating_mul(element);
@@ -87,6 +87,7 @@ impl OpenRawFiles<'_> {
         let mut span = Vec::new();
         for start in (0..rows).step_by(rows_at_once as usize) {
             let count = rows_at_once.min(rows - start);
+            // From the wanted part of the first of these rows to that of the last.
             span.resize(((count - 1) * pitch + row) as usize, 0);
             self.read(first.saturating_add(start * pitch), &mut span)?;
             for line in span.chunks(pitch.max(1) as usize) {
@@ -96,9 +97,10 @@ impl OpenRawFiles<'_> {
         Ok(())
     }
 
-    /// Reads bytes of the dataset, which may span several raw files.
+    /// Reads the bytes from `position` of the dataset, which may lie in several raw files.
     fn read(&mut self, mut position: u64, mut into: &mut [u8]) -> Result<(), ReadError> {
         let dataset = self.dataset;
+        // Where the raw file begins in the dataset, in bytes.
         let mut begins = 0u64;
         for (raw, slot) in dataset.raw.iter().zip(&mut self.files) {
             let ends = begins.saturating_add(raw.length);

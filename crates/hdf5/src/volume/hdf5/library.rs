@@ -68,6 +68,7 @@ pub(super) fn open_file(admission: &Admission) -> Result<File> {
             let open = |flags| hdf5::h5check(H5Fopen(name.as_ptr(), flags, access.0));
             let id = open(H5F_ACC_RDONLY).or_else(|e| {
                 hdf5::h5check(p::H5Pset_metadata_read_attempts(access.0, SWMR_ATTEMPTS))?;
+                // If this fails too, the first error says why.
                 open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ).map_err(|_| e)
             })?;
             from_id(id)
@@ -83,9 +84,9 @@ const BESIDE_THE_FILE: &str = "${ORIGIN}";
 /// Makes the library look for raw files in the folder of the HDF5 file that refers to them, and
 /// removes the environment's search paths for virtual sources and external links.
 ///
-/// The equivalent dataset access property is not used for the sources of virtual datasets, whose
-/// raw files would be looked up in the working directory. Without this call, virtual datasets whose
-/// sources have raw files are refused.
+/// The library has a dataset access property for this, but ignores it when it opens the sources of
+/// virtual datasets, and looks for their raw files in the working directory. Without this call,
+/// virtual datasets whose sources have raw files are refused.
 ///
 /// # Safety
 /// Changes the environment: call it while the process has one thread, and before the library is
@@ -133,8 +134,9 @@ pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
 
 /// Reads a box of a dataset in stored order, as voxels in native byte order.
 ///
-/// `start` and `count` have one number per stored axis, and one per axis of the numbers in an
-/// element. `into` must be exactly as long as the box.
+/// If elements are arrays ([`StoredType::extents`]), their axes follow those of the dataset in
+/// `start` and `count`, and the wanted numbers are picked from each element. `into` must be exactly
+/// as long as the box.
 pub(super) fn read_box(
     dataset: &Dataset,
     stored: &StoredType,
@@ -147,29 +149,30 @@ pub(super) fn read_box(
         return read_as(dataset, &memory, start, count, into);
     }
     let axes = dataset.ndim().min(start.len()).min(count.len());
-    let (start, first) = start.split_at(axes);
-    let (count, wanted) = count.split_at(axes);
-    let wanted = wanted_numbers(&stored.extents, first, wanted);
-    let width = memory.size() / stored.extents.iter().product::<u64>().max(1) as usize;
-    let mut whole = vec![0; count.iter().product::<u64>() as usize * memory.size()];
-    read_as(dataset, &memory, start, count, &mut whole)?;
-    let mut places = into.chunks_exact_mut(width);
-    for element in whole.chunks_exact(memory.size()) {
-        for (number, place) in wanted.iter().zip(&mut places) {
-            place.copy_from_slice(&element[number * width..][..width]);
+    let (start, start_in_element) = start.split_at(axes);
+    let (count, count_in_element) = count.split_at(axes);
+    let wanted = wanted_numbers(&stored.extents, start_in_element, count_in_element);
+    let number_bytes = memory.size() / stored.extents.iter().product::<u64>().max(1) as usize;
+    let mut elements = vec![0; count.iter().product::<u64>() as usize * memory.size()];
+    read_as(dataset, &memory, start, count, &mut elements)?;
+    let mut places = into.chunks_exact_mut(number_bytes);
+    for element in elements.chunks_exact(memory.size()) {
+        for (index, place) in wanted.iter().zip(&mut places) {
+            place.copy_from_slice(&element[index * number_bytes..][..number_bytes]);
         }
     }
     Ok(())
 }
 
-/// The indexes of the wanted numbers among the numbers of an element, which have these extents: a
-/// box of `count` numbers that begins at `first`.
-fn wanted_numbers(extents: &[u64], first: &[u64], count: &[u64]) -> Vec<usize> {
+/// The indexes of the wanted numbers in an element that is an array of these extents. The wanted
+/// numbers are the box of `count` numbers that begins at `start`. For example, in an array of 3 × 4
+/// numbers, the box of 2 × 2 numbers at (1, 2) has the indexes 6, 7, 10 and 11.
+fn wanted_numbers(extents: &[u64], start: &[u64], count: &[u64]) -> Vec<usize> {
     let mut wanted = vec![0];
-    for ((extent, first), count) in extents.iter().zip(first).zip(count) {
+    for ((extent, start), count) in extents.iter().zip(start).zip(count) {
         let mut next = Vec::new();
         for index in wanted {
-            for place in *first..first + count {
+            for place in *start..start + count {
                 next.push(index * *extent as usize + place as usize);
             }
         }
@@ -178,7 +181,7 @@ fn wanted_numbers(extents: &[u64], first: &[u64], count: &[u64]) -> Vec<usize> {
     wanted
 }
 
-/// Like [`read_box`], as elements of any type that contains no pointers.
+/// Like [`read_box`], but reads elements as `memory`: any type that contains no pointers.
 pub(super) fn read_as(
     dataset: &Dataset,
     memory: &Datatype,

@@ -33,7 +33,7 @@ use crate::store::{Location, StoreError};
 /// datasets.
 const MAX_LINKS: usize = 32;
 /// The maximum number of virtual sources audited for one dataset.
-const MAX_PARTS: usize = 100_000;
+const MAX_SOURCES: usize = 100_000;
 
 /// Which other files a file may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,10 +49,12 @@ pub enum LinkPolicy {
 pub(super) struct FoundObject<T> {
     pub file: Arc<StoredFile>,
     pub object: T,
-    /// The other files on the path, and the symbolic links by which files were opened.
+    /// The files that the path leads through before `file`, and the symbolic links by which files
+    /// were opened.
     pub passed: Vec<FileIdentity>,
 }
 
+/// An object in a file.
 #[derive(Debug)]
 pub(super) enum Node {
     Group(Group),
@@ -65,6 +67,7 @@ pub(super) struct PathEnd {
     pub file: Arc<StoredFile>,
     pub group: Group,
     pub name: Option<String>,
+    /// As in [`FoundObject`].
     passed: Vec<FileIdentity>,
 }
 
@@ -75,8 +78,8 @@ const UNREADABLE_WHILE_WRITTEN: &str = ". While a file is being written in SWMR 
 
 /// Resolves paths under the policy of an opener.
 ///
-/// Some of its functions take an [`Audit`]: it notes the files to which external links lead, if the
-/// library will follow the links by itself.
+/// Some of its functions take an [`Audit`] if the library will follow the links by itself: the
+/// audit notes the files to which external links lead.
 pub(super) struct Follower<'a> {
     pub opener: &'a Opener,
     /// Whether references that the policy forbids are logged: a layout that only looks for an
@@ -322,7 +325,7 @@ impl Follower<'_> {
                 next
             }
             Some(audit) => {
-                let next = self.part_file(&end.file, other, audit)?;
+                let next = self.source_file(&end.file, other, audit)?;
                 next.ok_or_else(|| OpenError::missing(&end.file.location, path, other))?
             }
         };
@@ -344,7 +347,7 @@ impl Follower<'_> {
         let missing = || OpenError::missing(&from.location, path, name);
         let target = places(from, name).into_iter().find(|place| place.exists());
         let target = target.ok_or_else(missing)?;
-        let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
+        let resolved = self.resolve(from, name, &target)?.ok_or_else(missing)?;
         let alias = (target != resolved).then(|| FileIdentity::of_unresolved(&target));
         let file = self.opener.open_resolved(Location::Path(resolved))?;
         Ok((file, alias))
@@ -359,9 +362,7 @@ impl Follower<'_> {
         name: &str,
     ) -> Result<Arc<StoredFile>, OpenError> {
         let missing = || OpenError::missing(&from.location, path, name);
-        let target = address
-            .beside(last_component(name))
-            .map_err(|_| missing())?;
+        let target = address.beside(relative_name(name)).map_err(|_| missing())?;
         // An object that must not be read is not even requested.
         if !target.is_beside(address) {
             self.ensure_anywhere(from, name)?;
@@ -393,8 +394,10 @@ impl Follower<'_> {
         result.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = |problem| self.logged(wrong(problem));
-            return refuse_parts(&creation).map_err(refused).map(|()| false);
+            let Err(problem) = ensure_in_one_file(&creation) else {
+                return Ok(false);
+            };
+            return Err(self.logged(wrong(problem)));
         }
         let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
@@ -426,7 +429,7 @@ impl Follower<'_> {
                 Err(error) => return Err(error),
             };
             are_all_missing &= is_missing;
-            if depth == 0 && is_missing && audit.result.gaps.len() < MAX_PARTS {
+            if depth == 0 && is_missing && audit.result.gaps.len() < MAX_SOURCES {
                 audit.result.gaps.extend(source.place);
             }
         }
@@ -445,7 +448,7 @@ impl Follower<'_> {
         for raw in library::raw_files(creation).map_err(|e| wrong(e.to_string()))? {
             let subject = format!("its raw file {:?}", raw.name);
             let target = found.file.folder().join(&raw.name);
-            let identity = match self.allowed(&found.file, &raw.name, &target)? {
+            let identity = match self.resolve(&found.file, &raw.name, &target)? {
                 Some(resolved) if !is_regular(&resolved) => {
                     return Err(wrong(format!("{subject} is not a regular file")));
                 }
@@ -480,7 +483,7 @@ impl Follower<'_> {
         for number in 0.. {
             let file = numbered(file, number);
             let dataset = numbered(dataset, number);
-            let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
+            let missing = self.audit_source(found, &file, &dataset, audit, depth)?;
             if let Some(missing) = missing {
                 let is_first = number == 0;
                 if is_first {
@@ -495,10 +498,10 @@ impl Follower<'_> {
         Ok(false)
     }
 
-    /// Checks one source. Returns what is missing if the source does not exist, or if it is a
-    /// virtual dataset all of whose sources are missing. That is no error: it reads as the fill
-    /// value.
-    fn audit_part(
+    /// Checks one source. Returns what is missing, for people, if the source does not exist, or if
+    /// it is a virtual dataset all of whose sources are missing. That is no error: it reads as the
+    /// fill value.
+    fn audit_source(
         &self,
         found: &FoundObject<Dataset>,
         file: &str,
@@ -506,8 +509,9 @@ impl Follower<'_> {
         audit: &mut Audit,
         depth: usize,
     ) -> Result<Option<String>, OpenError> {
-        let Some(source) = self.part_file(&found.file, file, audit)? else {
-            // By its name in the file: not everybody who reads this may know where files are.
+        let Some(source) = self.source_file(&found.file, file, audit)? else {
+            // By its name in the file: whoever reads this may not be allowed to know where files
+            // are.
             return Ok(Some(file.to_owned()));
         };
         let key = (source.location.clone(), dataset.to_owned());
@@ -515,8 +519,8 @@ impl Follower<'_> {
             return Ok(known.clone());
         }
         audit.seen.insert(key.clone(), None);
-        if audit.seen.len() > MAX_PARTS {
-            let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
+        if audit.seen.len() > MAX_SOURCES {
+            let problem = format!("it has more than {MAX_SOURCES} sources, too many to check");
             let name = path_of(&found.object);
             return Err(OpenError::object(&found.file.location, &name, problem));
         }
@@ -540,7 +544,7 @@ impl Follower<'_> {
 
     /// The file from which the library would read a source: the first that exists of the paths that
     /// it tries.
-    fn part_file(
+    fn source_file(
         &self,
         from: &Arc<StoredFile>,
         name: &str,
@@ -554,7 +558,7 @@ impl Follower<'_> {
         // The library also tries the working directory, where our file driver opens nothing.
         for target in places(from, name) {
             if target.exists()
-                && let Some(resolved) = self.allowed(from, name, &target)?
+                && let Some(resolved) = self.resolve(from, name, &target)?
             {
                 found = Some((target, resolved));
                 break;
@@ -586,7 +590,7 @@ impl Follower<'_> {
             for folder in audit.link_folders.get(&from.location).into_iter().flatten() {
                 audit
                     .admitted
-                    .push((folder.join(last_component(name)), identity.clone()));
+                    .push((folder.join(relative_name(name)), identity.clone()));
             }
             audit.admitted.push((target, identity));
         }
@@ -595,7 +599,7 @@ impl Follower<'_> {
 
     /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does
     /// not exist. Fails if the policy forbids it because it lies outside the folder of `from`.
-    fn allowed(
+    fn resolve(
         &self,
         from: &StoredFile,
         name: &str,
@@ -686,7 +690,7 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
 
 /// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a
 /// virtual dataset.
-fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
+fn ensure_in_one_file(creation: &DatasetCreate) -> Result<(), String> {
     let raw_files = library::raw_files(creation).map_err(|e| e.to_string())?;
     let what = if creation.layout() == Layout::Virtual {
         "it is a virtual dataset"
@@ -703,7 +707,7 @@ fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
 /// The paths that the library tries for a file reference: first the name itself if it is absolute,
 /// then the name in the folder of the referring file.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
-    let beside = from.folder().join(last_component(name));
+    let beside = from.folder().join(relative_name(name));
     if Path::new(name).is_absolute() {
         vec![PathBuf::from(name), beside]
     } else {
@@ -711,8 +715,9 @@ fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The last component of an absolute name; a relative name as it is.
-fn last_component(name: &str) -> &str {
+/// The name under which a file is looked for beside the referring file: a relative name as it is,
+/// and the last component of an absolute name.
+fn relative_name(name: &str) -> &str {
     if name.starts_with('/') {
         name.rsplit('/').next().unwrap_or(name)
     } else {
@@ -733,6 +738,7 @@ fn is_numbered(pattern: &str) -> bool {
 
 /// Expands a pattern: `%b` is the number, `%%` a percent sign.
 fn numbered(pattern: &str, number: u64) -> String {
+    // A zero byte, which no name contains, stands for `%%` meanwhile.
     pattern
         .replace("%%", "\0")
         .replace("%b", &number.to_string())

@@ -17,7 +17,7 @@ use super::library::{self, Link, LinkKind};
 use super::links::{Follower, root};
 use crate::store::Location;
 
-/// The maximum number of objects visited.
+/// The maximum number of links that are listed, and so of objects that are visited.
 const MAX_OBJECTS: usize = 50_000;
 /// The maximum nesting of groups.
 const MAX_DEPTH: usize = 32;
@@ -71,7 +71,7 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
         follower,
         first: file.location.clone(),
         seen: HashMap::new(),
-        objects: 0,
+        listed: 0,
         followed: 0,
         groups: VecDeque::new(),
         links: VecDeque::new(),
@@ -143,7 +143,7 @@ struct ListingWalk<'a> {
     /// The tokens of the objects visited, by the file that contains them.
     seen: HashMap<Location, HashSet<[u8; 16]>>,
     /// The number of links listed.
-    objects: usize,
+    listed: usize,
     /// The number of links followed.
     followed: usize,
     groups: VecDeque<(ListedPlace, Group)>,
@@ -180,11 +180,11 @@ impl ListingWalk<'_> {
     }
 
     fn list(&mut self, place: &ListedPlace, group: &Group) {
-        let room = MAX_OBJECTS.saturating_sub(self.objects);
+        let room = MAX_OBJECTS.saturating_sub(self.listed);
         let list = library::links(group, room);
-        self.objects += list.links.len();
+        let listed = list.links.len();
+        self.listed += listed;
         if let Some(problem) = list.problem {
-            let listed = list.links.len();
             let why = if listed == room {
                 format!("{MAX_OBJECTS} objects are listed, which is the limit")
             } else {
@@ -217,8 +217,8 @@ impl ListingWalk<'_> {
         }
     }
 
-    /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest
-    /// may be intact.
+    /// Visits the object that a hard link leads to. An object that cannot be opened is left out;
+    /// all others may be intact.
     fn visit(&mut self, place: ListedPlace, group: &Group, name: &str) {
         let path = place.path.clone();
         let visited = library::object_info(group, name).and_then(|info| {

@@ -85,7 +85,7 @@ impl Mapping {
     }
 
     /// Reads a range into the page cache and maps its pages (MADV_POPULATE_READ). Returns false if
-    /// that fails, on systems that are older than Linux 5.14, too.
+    /// that fails, as it does before Linux 5.14.
     pub fn populate(&self, range: &Range<usize>) -> bool {
         if range.start > range.end || range.end > self.length {
             return false;
@@ -221,7 +221,7 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
     // SAFETY: with SA_SIGINFO the system passes a valid siginfo_t.
     let address = unsafe { (*info).si_addr() } as usize;
     let watched = WATCHED.get().filter(|watch| {
-        // A vector load may start before the range, within the same page.
+        // The copy loop may load a vector that starts before the range, within the same page.
         (page_of(watch.start)..watch.start + watch.length).contains(&address)
     });
     let Some(watch) = watched else {

@@ -20,14 +20,14 @@ type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a
 impl StoredDataset {
     /// The grid of the chunks that references stand for, or the reason why there are none.
     pub(super) fn referred_grid(&self) -> Result<Grid, String> {
-        let whole_before = match &self.storage {
+        let outer_axes = match &self.storage {
             Storage::Chunked { .. } => return Ok(self.grid),
             Storage::Contiguous { .. } | Storage::External => self.shape.len().saturating_sub(2),
             Storage::Compact => return Err("its voxels lie in its header".to_owned()),
             Storage::Virtual => return Err("its voxels are those of other datasets".to_owned()),
         };
         let mut section = self.shape.clone();
-        section[..whole_before].fill(1);
+        section[..outer_axes].fill(1);
         Ok(Grid::new(&self.shape, &section))
     }
 
@@ -53,25 +53,26 @@ impl StoredDataset {
     /// Its stored chunks, by the files in which they lie. Reads the chunk index.
     pub(super) fn referred_chunks(&self, grid: &Grid) -> Result<Vec<ChunksOf<'_>>, NoReferences> {
         let place = self.place();
-        let section = grid.voxels().saturating_mul(self.stored_bytes() as u64);
-        let whole = grid.chunks().saturating_mul(section);
+        let section_bytes = grid.voxels().saturating_mul(self.stored_bytes() as u64);
+        let all_bytes = grid.chunks().saturating_mul(section_bytes);
         let found: Vec<ChunksOf<'_>> = match &self.storage {
             Storage::Contiguous {
                 address: Some(address),
             } => {
                 self.file
                     .bytes
-                    .ensure_reaches(address.saturating_add(whole), &place)?;
+                    .ensure_reaches(address.saturating_add(all_bytes), &place)?;
                 vec![(
                     &self.file.location,
-                    Box::new(sections(section, 0, whole, *address)),
+                    Box::new(sections(section_bytes, 0, all_bytes, *address)),
                 )]
             }
-            Storage::External => self.sections_of_raw_files(section, whole).ok_or_else(|| {
+            Storage::External => {
                 let problem =
                     "a raw file is missing or too short, or a section of it lies in two raw files";
-                NoReferences::unmapped(&self.path, problem)
-            })?,
+                let sections = self.sections_of_raw_files(section_bytes, all_bytes);
+                sections.ok_or_else(|| NoReferences::unmapped(&self.path, problem))?
+            }
             Storage::Chunked { .. } => {
                 let entries = self.entries(None)?;
                 for entry in entries {
@@ -99,34 +100,38 @@ impl StoredDataset {
 
     /// The sections of data in external raw files; `None` if a section lies in two files, or a file
     /// is missing or too short.
-    fn sections_of_raw_files(&self, section: u64, whole: u64) -> Option<Vec<ChunksOf<'_>>> {
+    fn sections_of_raw_files(
+        &self,
+        section_bytes: u64,
+        all_bytes: u64,
+    ) -> Option<Vec<ChunksOf<'_>>> {
         let mut found: Vec<ChunksOf<'_>> = Vec::new();
         let mut begin = 0;
         for raw in &self.raw {
-            let end = raw.length.saturating_add(begin).min(whole);
+            let end = raw.length.saturating_add(begin).min(all_bytes);
             let is_there = raw.position.saturating_add(end - begin) <= raw.identity.length();
-            if !is_there || !end.is_multiple_of(section.max(1)) {
+            if !is_there || !end.is_multiple_of(section_bytes.max(1)) {
                 return None;
             }
-            let sections = sections(section, begin, end, raw.position);
+            let sections = sections(section_bytes, begin, end, raw.position);
             found.push((raw.identity.location(), Box::new(sections)));
             begin = end;
         }
-        (begin == whole).then_some(found)
+        (begin == all_bytes).then_some(found)
     }
 }
 
-/// The sections from byte `begin` to byte `end` of contiguous data; the first lies at `offset` of
+/// The sections from byte `begin` to byte `end` of contiguous data; the first lies at `offset` in
 /// the file.
 fn sections(
-    section: u64,
+    section_bytes: u64,
     begin: u64,
     end: u64,
     offset: u64,
 ) -> impl Iterator<Item = (u64, u64, u64)> {
-    let section = section.max(1);
-    (begin / section..end / section)
-        .map(move |number| (number, offset + number * section - begin, section))
+    let length = section_bytes.max(1);
+    (begin / length..end / length)
+        .map(move |number| (number, offset + number * length - begin, length))
 }
 
 /// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not
@@ -140,6 +145,7 @@ fn codec(filter: &FilterSpec) -> Option<Value> {
         2 => json!({"id": "shuffle", "elementsize": value(0)}),
         3 => json!({"id": "fletcher32"}),
         307 => json!({"id": "bz2", "level": value(0)}),
+        // The first four parameters are versions and sizes.
         32001 => {
             let name = COMPRESSORS.get(value(6) as usize);
             let name = name.filter(|name| !name.is_empty())?;

@@ -218,8 +218,11 @@ fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<St
     Ok(Some(axes.collect()))
 }
 
+/// A function of the library that copies a name of the source with a number.
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
+/// A name of the source with this number, as `get` copies it. If it `is_path`, bytes that are not
+/// UTF-8 are encoded; otherwise they are an error.
 fn virtual_name(
     creation: &DatasetCreate,
     index: usize,

@@ -38,11 +38,12 @@ const UNDEFINED: haddr_t = haddr_t::MAX;
 const CLOSE_WEAK: c_int = 1;
 /// `H5FD_MEM_DRAW`: voxels, as opposed to metadata.
 const RAW_DATA: c_int = 3;
-/// `H5FD_FEAT_AGGREGATE_METADATA`, `ACCUMULATE_METADATA`, `SUPPORTS_SWMR_IO` and
-/// `DEFAULT_VFD_COMPATIBLE`. Without `DATA_SIEVE`, which reads more than requested, possibly beyond
-/// the end of a truncated file.
+/// `H5FD_FEAT_AGGREGATE_METADATA` (0x1), `ACCUMULATE_METADATA` (0x2 and 0x4), `SUPPORTS_SWMR_IO`
+/// (0x1000) and `DEFAULT_VFD_COMPATIBLE` (0x8000). Without `DATA_SIEVE`, which reads more than
+/// requested, possibly beyond the end of a truncated file.
 const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x1000 | 0x8000;
-/// `H5FD_FLMAP_DICHOTOMY`.
+/// `H5FD_FLMAP_DICHOTOMY`: for each kind of memory, the kind whose free list it shares, which is
+/// the superblock's (1) or the voxels' (3).
 const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
 
 const FAIL: herr_t = -1;

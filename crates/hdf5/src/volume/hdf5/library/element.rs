@@ -31,7 +31,7 @@ pub struct StoredType {
 /// The meaning of the numbers of an element together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementMeaning {
-    /// Each is a voxel: of the array that the element is, or of an element that is one number.
+    /// Each is a voxel: the element is one number, or an array of numbers.
     Voxels,
     /// They are the bits of a bitfield, which is read as one unsigned integer.
     Bits,
@@ -41,10 +41,10 @@ pub enum ElementMeaning {
     Colour,
 }
 
-/// Elements that are no voxels.
+/// The type of elements that are not voxels.
 #[derive(Debug)]
 pub(in crate::volume::hdf5) struct OtherType {
-    /// The words for them after "the elements are".
+    /// Describes them, in messages after the words "the elements are".
     pub what: &'static str,
     /// Whether each of them may hold a picture by itself.
     pub may_hold_pictures: bool,
@@ -86,10 +86,10 @@ pub(in crate::volume::hdf5) fn stored_type(
 ) -> Result<std::result::Result<StoredType, OtherType>> {
     sync(|| {
         // SAFETY: the dataset is open.
-        let own = Id::new(unsafe { H5Dget_type(dataset.id()) })?;
-        Ok(match type_of(&own)? {
+        let id = Id::new(unsafe { H5Dget_type(dataset.id()) })?;
+        Ok(match type_of(&id)? {
             Some(stored) => Ok(stored),
-            None => Err(other_type(&own)),
+            None => Err(other_type(&id)),
         })
     })
 }
@@ -99,12 +99,12 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
     sync(|| {
         // SAFETY: plain calls on an open dataset and on its type.
         unsafe {
-            let own = Id::new(H5Dget_type(dataset.id()))?;
-            match t::H5Tget_class(own.0) {
+            let id = Id::new(H5Dget_type(dataset.id()))?;
+            match t::H5Tget_class(id.0) {
                 Class::H5T_INTEGER | Class::H5T_FLOAT | Class::H5T_ENUM => native(voxel),
                 // The library converts neither bitfields to integers nor arrays to numbers.
                 _ => from_id(hdf5::h5check(t::H5Tget_native_type(
-                    own.0,
+                    id.0,
                     t::H5T_direction_t::H5T_DIR_ASCEND,
                 ))?),
             }
@@ -114,16 +114,16 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
 
 /// The type of elements that are numbers or consist of equal numbers; `None` for all other
 /// elements.
-fn type_of(own: &Id) -> Result<Option<StoredType>> {
+fn type_of(id: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
-    let class = unsafe { t::H5Tget_class(own.0) };
+    let class = unsafe { t::H5Tget_class(id.0) };
     match class {
-        Class::H5T_INTEGER => Ok(integer_type(own)),
-        Class::H5T_FLOAT => Ok(float_type(own)),
-        Class::H5T_BITFIELD => Ok(bitfield_type(own)),
+        Class::H5T_INTEGER => Ok(integer_type(id)),
+        Class::H5T_FLOAT => Ok(float_type(id)),
+        Class::H5T_BITFIELD => Ok(bitfield_type(id)),
         Class::H5T_ENUM => {
-            let bool_like = is_bool(own);
-            Ok(integer_type(&base(own)?).map(|stored| match stored.voxel {
+            let bool_like = is_bool(id);
+            Ok(integer_type(&base(id)?).map(|stored| match stored.voxel {
                 VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
                     voxel: VoxelType::Bool,
                     ..stored
@@ -131,29 +131,29 @@ fn type_of(own: &Id) -> Result<Option<StoredType>> {
                 _ => stored,
             }))
         }
-        Class::H5T_COMPOUND => compound_type(own),
+        Class::H5T_COMPOUND => compound_type(id),
         Class::H5T_COMPLEX => {
-            let part = type_of(&base(own)?)?;
-            Ok(part.and_then(|part| part.repeated(own, vec![2], ElementMeaning::Complex)))
+            let part = type_of(&base(id)?)?;
+            Ok(part.and_then(|part| part.repeated(id, vec![2], ElementMeaning::Complex)))
         }
-        Class::H5T_ARRAY => array_type(own),
+        Class::H5T_ARRAY => array_type(id),
         _ => Ok(None),
     }
 }
 
 /// The type that an array, an enumeration or a complex number is made of.
-fn base(own: &Id) -> Result<Id> {
+fn base(id: &Id) -> Result<Id> {
     // SAFETY: plain call on an open type.
-    Id::new(unsafe { t::H5Tget_super(own.0) })
+    Id::new(unsafe { t::H5Tget_super(id.0) })
 }
 
 impl StoredType {
     /// The type of elements that consist of numbers of this type in an array of these extents, one
     /// after the other; `None` if the elements are longer, or if only the library converts the
     /// numbers.
-    fn repeated(self, own: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
+    fn repeated(self, id: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
         // SAFETY: plain call on an open type.
-        let size = unsafe { t::H5Tget_size(own.0) } as u64;
+        let size = unsafe { t::H5Tget_size(id.0) } as u64;
         let numbers = extents
             .iter()
             .try_fold(1u64, |all, extent| all.checked_mul(*extent))?;
@@ -168,22 +168,23 @@ impl StoredType {
 }
 
 /// The type of arrays of numbers.
-fn array_type(own: &Id) -> Result<Option<StoredType>> {
-    let part = type_of(&base(own)?)?;
+fn array_type(id: &Id) -> Result<Option<StoredType>> {
+    let part = type_of(&base(id)?)?;
     let mut extents = vec![0; MAX_RANK];
     // SAFETY: no array has more axes than the buffer has places.
-    let rank = unsafe { hdf5::h5check(t::H5Tget_array_dims2(own.0, extents.as_mut_ptr()))? };
+    let rank = unsafe { hdf5::h5check(t::H5Tget_array_dims2(id.0, extents.as_mut_ptr()))? };
     extents.truncate(rank as usize);
-    Ok(part.and_then(|part| part.repeated(own, extents, ElementMeaning::Voxels)))
+    Ok(part.and_then(|part| part.repeated(id, extents, ElementMeaning::Voxels)))
 }
 
 /// The type of a compound of equal numbers, one after the other, whose names say that they are one
 /// value: two floats are a complex number, and three or four integers a colour.
-fn compound_type(own: &Id) -> Result<Option<StoredType>> {
+fn compound_type(id: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open compound type.
-    let count = unsafe { t::H5Tget_nmembers(own.0) } as u32;
+    let count = unsafe { t::H5Tget_nmembers(id.0) } as u32;
+    // Five members are already too many.
     let names: Option<Vec<String>> = (0..count.min(5))
-        .map(|index| Some(member_name(own, index)?.to_lowercase()))
+        .map(|index| Some(member_name(id, index)?.to_lowercase()))
         .collect();
     let names = names.unwrap_or_default();
     let meaning = match names.len() {
@@ -194,7 +195,7 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
     let mut types = Vec::new();
     for index in 0..count {
         // SAFETY: plain call on an open compound type with as many members.
-        let member = Id::new(unsafe { t::H5Tget_member_type(own.0, index) })?;
+        let member = Id::new(unsafe { t::H5Tget_member_type(id.0, index) })?;
         types.push(type_of(&member)?);
     }
     // If all are equal, one is left.
@@ -205,7 +206,7 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
     if only.voxel.is_integer() != (meaning == ElementMeaning::Colour) {
         return Ok(None);
     }
-    Ok(only.clone().repeated(own, vec![u64::from(count)], meaning))
+    Ok(only.clone().repeated(id, vec![u64::from(count)], meaning))
 }
 
 /// Whether the name of each member is one of the known names for its place.
@@ -215,8 +216,8 @@ fn are_members(names: &[String], known: &[&[&str]]) -> bool {
 }
 
 /// A bitfield as an unsigned integer, or as a boolean if it has one bit.
-fn bitfield_type(own: &Id) -> Option<StoredType> {
-    let stored = whole_type(own, false)?;
+fn bitfield_type(id: &Id) -> Option<StoredType> {
+    let stored = whole_type(id, false)?;
     let is_bit = stored.significant.is_some_and(|bits| bits.precision == 1);
     let voxel = match stored.voxel {
         VoxelType::U8 if is_bit => VoxelType::Bool,
@@ -230,12 +231,12 @@ fn bitfield_type(own: &Id) -> Option<StoredType> {
 }
 
 /// Describes elements that are no numbers.
-fn other_type(own: &Id) -> OtherType {
+fn other_type(id: &Id) -> OtherType {
     // SAFETY: plain call on an open type.
-    let class = unsafe { t::H5Tget_class(own.0) };
+    let class = unsafe { t::H5Tget_class(id.0) };
     let is_list = class == Class::H5T_VLEN;
     // SAFETY: plain call on the open type of the list's members.
-    let is_of_bytes = is_list && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
+    let is_of_bytes = is_list && base(id).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
     let is_text = matches!(
         class,
         Class::H5T_STRING | Class::H5T_REFERENCE | Class::H5T_TIME
@@ -269,15 +270,15 @@ struct NumberLayout {
 }
 
 impl NumberLayout {
-    fn new(own: &Id, signed: bool) -> Self {
+    fn new(id: &Id, signed: bool) -> Self {
         // SAFETY: plain call on an open atomic type.
-        let size = unsafe { t::H5Tget_size(own.0) };
+        let size = unsafe { t::H5Tget_size(id.0) };
         // SAFETY: as above.
-        let precision = unsafe { t::H5Tget_precision(own.0) };
+        let precision = unsafe { t::H5Tget_precision(id.0) };
         // SAFETY: as above.
-        let offset = unsafe { t::H5Tget_offset(own.0) };
+        let offset = unsafe { t::H5Tget_offset(id.0) };
         // SAFETY: as above.
-        let order = unsafe { t::H5Tget_order(own.0) };
+        let order = unsafe { t::H5Tget_order(id.0) };
         let is_padded = precision != size * 8 || offset != 0;
         let bits = SignificantBits {
             precision: precision as u32,
@@ -304,15 +305,15 @@ impl NumberLayout {
     }
 }
 
-fn integer_type(own: &Id) -> Option<StoredType> {
+fn integer_type(id: &Id) -> Option<StoredType> {
     // SAFETY: plain call on an open type.
-    let signed = unsafe { t::H5Tget_sign(own.0) } == t::H5T_sign_t::H5T_SGN_2;
-    whole_type(own, signed)
+    let signed = unsafe { t::H5Tget_sign(id.0) } == t::H5T_sign_t::H5T_SGN_2;
+    whole_type(id, signed)
 }
 
 /// The type of an integer or, as an unsigned one, of a bitfield.
-fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
-    let layout = NumberLayout::new(own, signed);
+fn whole_type(id: &Id, signed: bool) -> Option<StoredType> {
+    let layout = NumberLayout::new(id, signed);
     let voxel = match (layout.size, signed) {
         (1, false) => VoxelType::U8,
         (1, true) => VoxelType::I8,
@@ -328,21 +329,14 @@ fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
     Some(layout.stored_type(voxel, plain))
 }
 
-fn float_type(own: &Id) -> Option<StoredType> {
-    let layout = NumberLayout::new(own, true);
+fn float_type(id: &Id) -> Option<StoredType> {
+    let layout = NumberLayout::new(id, true);
     let mut fields = [0; 5];
     let [sign, exponent, exponent_bits, mantissa, mantissa_bits] = &mut fields;
     // SAFETY: plain calls on an open floating point type.
     let bias = unsafe {
-        t::H5Tget_fields(
-            own.0,
-            sign,
-            exponent,
-            exponent_bits,
-            mantissa,
-            mantissa_bits,
-        );
-        t::H5Tget_ebias(own.0)
+        t::H5Tget_fields(id.0, sign, exponent, exponent_bits, mantissa, mantissa_bits);
+        t::H5Tget_ebias(id.0)
     };
     let (voxel, ieee_fields, ieee_bias) = match layout.size {
         2 => (VoxelType::F16, [15, 10, 5, 0, 10], 15),
@@ -364,20 +358,20 @@ fn float_type(own: &Id) -> Option<StoredType> {
 }
 
 /// Whether an enumeration is a boolean as stored by h5py and the `hdf5` crate: FALSE and TRUE.
-fn is_bool(own: &Id) -> bool {
+fn is_bool(id: &Id) -> bool {
     // SAFETY: plain call on an open enumeration.
-    let count = unsafe { t::H5Tget_nmembers(own.0) };
+    let count = unsafe { t::H5Tget_nmembers(id.0) };
     count == 2
-        && member_name(own, 0).as_deref() == Some("FALSE")
-        && member_name(own, 1).as_deref() == Some("TRUE")
+        && member_name(id, 0).as_deref() == Some("FALSE")
+        && member_name(id, 1).as_deref() == Some("TRUE")
 }
 
 /// The name of a member of an enumeration or a compound.
-fn member_name(own: &Id, index: u32) -> Option<String> {
+fn member_name(id: &Id, index: u32) -> Option<String> {
     // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed
     // by the library.
     unsafe {
-        let name = t::H5Tget_member_name(own.0, index);
+        let name = t::H5Tget_member_name(id.0, index);
         if name.is_null() {
             return None;
         }

@@ -36,11 +36,12 @@ const EXTERNAL: i32 = H5L_type_t::H5L_TYPE_EXTERNAL as i32;
 
 /// Reads a link without following it.
 pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
-    let c = c_name(name)?;
+    let c_name = c_name(name)?;
     sync(|| {
         let mut info = H5L_info2_t::default();
         // SAFETY: the group is open, the name zero-terminated and `info` ours.
-        let exists = unsafe { hdf5::h5check(H5Lexists(group.id(), c.as_ptr(), p::H5P_DEFAULT))? };
+        let exists =
+            unsafe { hdf5::h5check(H5Lexists(group.id(), c_name.as_ptr(), p::H5P_DEFAULT))? };
         if exists == 0 {
             return Ok(Link::Missing);
         }
@@ -48,7 +49,7 @@ pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
         unsafe {
             hdf5::h5check(H5Lget_info2(
                 group.id(),
-                c.as_ptr(),
+                c_name.as_ptr(),
                 &mut info,
                 p::H5P_DEFAULT,
             ))?
@@ -58,8 +59,8 @@ pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
         let kind = unsafe { std::ptr::addr_of!(info.type_).cast::<i32>().read() };
         match kind {
             HARD => Ok(Link::Hard),
-            SOFT => Ok(Link::Soft(until_zero(&link_value(group, &c, info)?))),
-            EXTERNAL => external(&link_value(group, &c, info)?),
+            SOFT => Ok(Link::Soft(until_zero(&link_value(group, &c_name, info)?))),
+            EXTERNAL => external(&link_value(group, &c_name, info)?),
             _ => Err(format!("the link {name:?} is of an unknown type").into()),
         }
     })
@@ -85,6 +86,7 @@ fn link_value(group: &Group, name: &CStr, mut info: H5L_info2_t) -> Result<Vec<u
     Ok(value)
 }
 
+/// The path before the first zero byte.
 fn until_zero(bytes: &[u8]) -> String {
     let path = bytes.split(|byte| *byte == 0).next();
     path_text(path.unwrap_or_default())
@@ -129,6 +131,7 @@ pub(in crate::volume::hdf5) struct LinkList {
     pub links: Vec<(String, LinkKind)>,
     /// Why the list is incomplete; `None` if it has all links.
     pub problem: Option<String>,
+    /// The maximum number of links.
     most: usize,
 }
 
