@@ -5,7 +5,7 @@ use voltile_hdf5::volume::VoxelType;
 
 use super::little_endian::place;
 use super::segmentation;
-use crate::encode::{EncodeError, deflated};
+use crate::encode::{EncodeError, gzip, zlib};
 use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 
 /// Compression is at most a few percent smaller at higher levels, which take several times as long.
@@ -99,8 +99,8 @@ fn padded(array: &[u8], plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
     let compressed = match coding {
         Coding::Identity => return Ok(array),
-        Coding::Zlib => deflated(&array, DEFLATE_LEVEL, false),
-        Coding::Gzip => deflated(&array, DEFLATE_LEVEL, true),
+        Coding::Zlib => zlib(&array, DEFLATE_LEVEL),
+        Coding::Gzip => gzip(&array, DEFLATE_LEVEL),
         Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL).map_err(|e| e.to_string()),
     };
     compressed.map_err(|problem| EncodeError::new(array.len(), problem))
