@@ -138,12 +138,8 @@ impl Drawing {
         let whole_tile = patch.filter(|patch| patch.is_whole_tile());
         let pixels: &[u8] = if let Some(patch) = whole_tile {
             self.read(&layer.source, patch, policy)?;
-            window::apply(
-                &self.level.field,
-                &layer.shading,
-                &self.level.opacity,
-                &mut self.shades,
-            )
+            let LevelBuffers { field, opacity, .. } = &self.level;
+            window::apply(field, &layer.shading, opacity, &mut self.shades)
         } else {
             self.clear(PixelKind::Grey);
             self.draw_layer(layer, policy, |shades, _, patch, pixels| {
@@ -200,13 +196,9 @@ impl Drawing {
             return Ok(());
         };
         self.read(&layer.source, patch, policy)?;
-        let shades = window::apply(
-            &self.level.field,
-            &layer.shading,
-            &self.level.opacity,
-            &mut self.shades,
-        );
-        paint(shades, &self.level.opacity, patch, &mut self.pixels);
+        let LevelBuffers { field, opacity, .. } = &self.level;
+        let shades = window::apply(field, &layer.shading, opacity, &mut self.shades);
+        paint(shades, opacity, patch, &mut self.pixels);
         Ok(())
     }
 
@@ -215,20 +207,11 @@ impl Drawing {
         let Some(patch) = &source.patch else {
             return Ok(());
         };
-        let mask = slice::read_first_voxels(
-            source,
-            patch,
-            self.shows_missing,
-            policy,
-            &mut self.level.field,
-        )?;
+        let field = &mut self.level.field;
+        let mask = slice::read_first_voxels(source, patch, self.shows_missing, policy, field)?;
         self.note_missing(&mask, patch);
-        composite::labels(
-            &self.level.field,
-            &self.level.opacity,
-            patch,
-            &mut self.pixels,
-        );
+        let LevelBuffers { field, opacity, .. } = &self.level;
+        composite::labels(field, opacity, patch, &mut self.pixels);
         Ok(())
     }
 }

@@ -229,15 +229,8 @@ fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: 
         }
     };
     match size_of::<T>() {
-        1 => {
-            shade_by_table::<T, u8, 256>(voxels, &(0..=u8::MAX).collect::<Vec<_>>(), shade, shades)
-        }
-        2 => shade_by_table::<T, u16, 65536>(
-            voxels,
-            &(0..=u16::MAX).collect::<Vec<_>>(),
-            shade,
-            shades,
-        ),
+        1 => shade_by_table::<T, u8, 256>(voxels, 0..=u8::MAX, shade, shades),
+        2 => shade_by_table::<T, u16, 65536>(voxels, 0..=u16::MAX, shade, shades),
         _ => shade_each(voxels, shades, shade),
     }
 }
@@ -246,11 +239,12 @@ fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: 
 /// integer of this size, in order: their bits are all values of `T`.
 fn shade_by_table<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     voxels: &[T],
-    values: &[I],
+    values: impl Iterator<Item = I>,
     shade: impl Fn(T) -> u8,
     shades: &mut [u8],
 ) {
-    let values: &[T] = bytemuck::cast_slice(values);
+    let values: Vec<I> = values.collect();
+    let values: &[T] = bytemuck::cast_slice(&values);
     let mut table = vec![0; values.len()];
     // Negative values come after positive ones; the curve is monotone within either half.
     let half = values.len() / 2;

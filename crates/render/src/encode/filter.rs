@@ -120,8 +120,8 @@ pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u
 }
 
 multiversion! {
-    fn subtract(guess: &[u8], filtered: &mut [u8]) {
-        for (byte, guess) in filtered.iter_mut().zip(guess) {
+    fn subtract(guess: &[u8], out: &mut [u8]) {
+        for (byte, guess) in out.iter_mut().zip(guess) {
             *byte = byte.wrapping_sub(*guess);
         }
     }
@@ -133,22 +133,21 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Fills `filtered`, except for its first pixel, with the bytes of a row less their predictions;
-/// `guess` predicts a byte from the bytes to the left, above, and above left.
+/// Fills `out`, except for its first pixel, with the bytes of a row less their predictions; `guess`
+/// predicts a byte from the bytes to the left, above, and above left.
 #[inline(always)]
 fn subtract_guesses(
     row: &[u8],
     above: &[u8],
     pixel: usize,
-    filtered: &mut [u8],
+    out: &mut [u8],
     guess: impl Fn(u8, u8, u8) -> u8,
 ) {
     const BLOCK: usize = 64;
     // Rows that are too short for a block are filtered byte by byte.
     let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
         for at in pixel..row.len() {
-            let guess = guess(row[at - pixel], above[at], above[at - pixel]);
-            filtered[at] = row[at].wrapping_sub(guess);
+            out[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
         }
         return;
     };
@@ -159,30 +158,30 @@ fn subtract_guesses(
         let left = &row[before..before + BLOCK];
         let corner = &above[before..before + BLOCK];
         let above = &above[at..at + BLOCK];
-        let filtered = &mut filtered[at..at + BLOCK];
+        let out = &mut out[at..at + BLOCK];
         for i in 0..BLOCK {
-            filtered[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
+            out[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
         }
     }
 }
 
 multiversion! {
     /// Left of the first pixel are zeros.
-    fn average(row: &[u8], above: &[u8], pixel: usize, filtered: &mut [u8]) {
-        for (byte, above) in filtered.iter_mut().zip(above).take(pixel) {
+    fn average(row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
+        for (byte, above) in out.iter_mut().zip(above).take(pixel) {
             *byte = byte.wrapping_sub(above / 2);
         }
-        subtract_guesses(row, above, pixel, filtered, |left, above, _| half_sum(left, above));
+        subtract_guesses(row, above, pixel, out, |left, above, _| half_sum(left, above));
     }
 }
 
 multiversion! {
     /// Left of the first pixel are zeros, so that it is predicted from the pixel above.
-    fn paeth(row: &[u8], above: &[u8], pixel: usize, filtered: &mut [u8]) {
-        for (byte, above) in filtered.iter_mut().zip(above).take(pixel) {
+    fn paeth(row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
+        for (byte, above) in out.iter_mut().zip(above).take(pixel) {
             *byte = byte.wrapping_sub(*above);
         }
-        subtract_guesses(row, above, pixel, filtered, predict);
+        subtract_guesses(row, above, pixel, out, predict);
     }
 }
 

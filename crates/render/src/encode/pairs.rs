@@ -64,12 +64,9 @@ impl Pairs {
             let pair = usize::from(u16::from_le_bytes(bytes));
             (u64::from(self.numbers[pair]), u32::from(self.lengths[pair]))
         };
-        let (first, first_bits) = pair([a, b]);
-        let (second, second_bits) = pair([c, d]);
-        (
-            first | second << (first_bits & 63),
-            first_bits + second_bits,
-        )
+        let (low, low_bits) = pair([a, b]);
+        let (high, high_bits) = pair([c, d]);
+        (low | high << (low_bits & 63), low_bits + high_bits)
     }
 }
 

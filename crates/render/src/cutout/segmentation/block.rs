@@ -58,13 +58,10 @@ pub(super) struct Block<L> {
 
 impl<L: Label> Block<L> {
     pub(super) fn new() -> Self {
-        let table = Vec::with_capacity(VOXELS);
-        let indices = [0; VOXELS];
-        let high = [0; VOXELS];
         Self {
-            table,
-            indices,
-            high,
+            table: Vec::with_capacity(VOXELS),
+            indices: [0; VOXELS],
+            high: [0; VOXELS],
             slots: Box::new([0; SLOTS]),
         }
     }
