@@ -283,7 +283,7 @@ fn present_values<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Ve
 }
 
 /// The time points in the sample: the first, the last, and some evenly in between. A missing time
-/// point is replaced by the next one that exists nearby.
+/// point is replaced by one that exists nearby, if there is one.
 fn times(volume: &dyn Volume) -> Vec<u64> {
     let all = volume.shape().times;
     let count = all.min(TIMES);
@@ -296,7 +296,8 @@ fn times(volume: &dyn Volume) -> Vec<u64> {
     times
 }
 
-/// The first time point that exists from a place on, else the last before it, if it is near enough.
+/// The first time point from `place` on that exists, else the last one before it; `None` if none is
+/// near enough.
 fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
     let end = shape.times.min(place.saturating_add(NEAR_TIMES));
     let before = place.saturating_sub(NEAR_TIMES)..place;
@@ -305,10 +306,11 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
         .find(|time| shape.has(*time))
 }
 
-/// The time points without outliers: time points whose median lies outside the windows of all other
-/// time points. Nothing is left out if more than a fifth are outliers, because then the series
-/// simply changes much. Blank time points are left out before: any number of them if they all have
-/// the same value, else only if they are at most a third of all.
+/// The values of all time points except outliers. An outlier is a time point whose median is less
+/// than the window of every other time point, or greater. No outlier is left out if more than a
+/// fifth of the time points are outliers, because then the series simply changes much. Before that,
+/// blank time points are left out: any number of them if they all have the same value, else only if
+/// they are at most a third of all.
 fn without_outliers<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();

@@ -125,8 +125,8 @@ fn leading(words: &[[u8; 8]], holds: impl Fn(u64) -> bool) -> usize {
     whole + one_by_one(&words[whole..])
 }
 
-/// Passes a run of zeros on: each byte of 0 with the match after it, which has at least three
-/// zeros, and single bytes if fewer than four are left.
+/// Passes on a run of zeros as bytes of 0, each followed by a match of three or more zeros. If at
+/// most three zeros are left, they are single bytes.
 fn zeros(mut run: usize, sink: &mut impl Sink) {
     while run > SHORTEST_MATCH {
         let more = (run - 1).min(LONGEST_MATCH);
@@ -137,7 +137,7 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
 }
 
 /// The symbol of a match length, and its extra bits (RFC 1951, section 3.2.5): 265 with one extra
-/// bit, 1, for a length of 12.
+/// bit, 1, for a length of 12. From 265 on, each four symbols have one bit more.
 fn length_symbol(length: usize) -> (usize, Bits) {
     if length == LONGEST_MATCH {
         return (285, Bits::default());
@@ -149,7 +149,7 @@ fn length_symbol(length: usize) -> (usize, Bits) {
     (symbol, Bits::new(extra as u64, count))
 }
 
-/// The number of extra bits that follow a symbol.
+/// The number of extra bits that follow a symbol: 1 for symbols 265 to 268, 2 for the next four.
 fn extra_bits(symbol: usize) -> u32 {
     match symbol {
         265..285 => (symbol as u32 - 261) / 4,
