@@ -49,7 +49,7 @@ multiversion! {
     }
 }
 
-/// Paints label ids into a colour tile: black where `opacity` is 0, which is 0 or 255.
+/// Paints label ids into a colour tile, black where `opacity` is 0. Opacities are 0 or 255.
 pub(super) fn labels(ids: &Samples, opacity: &[u8], patch: &Patch, pixels: &mut [u8]) {
     with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
     if !opacity.is_empty() {
