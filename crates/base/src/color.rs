@@ -63,8 +63,8 @@ impl ColourMap {
         Self::ALL[self as usize].1
     }
 
-    /// The colour of a shade. The page has the same files, which are ImageJ's: 256 reds, 256
-    /// greens, 256 blues.
+    /// The colour of a shade. The files, which the page uses too, are in the format of ImageJ: 256
+    /// reds, 256 greens, 256 blues.
     fn colour(self, shade: u8) -> Rgb {
         let file: &[u8; 3 * 256] = match self {
             ColourMap::Inverted => return [u8::MAX - shade; 3],
@@ -103,6 +103,7 @@ impl Colour {
     pub fn nearest(code: &str) -> Option<Self> {
         let parts = Self::code(code)?.map(u16::from);
         let greatest = parts.into_iter().max()?;
+        // A component is in the colour if it is more than half of the greatest one.
         let is_in = parts.map(|part| 2 * part > greatest);
         Self::BY_POSITION
             .into_iter()
@@ -175,6 +176,7 @@ impl Colour {
     pub fn of_shade(self, shade: u8) -> Rgb {
         match self {
             Colour::Map(map) => map.colour(shade),
+            // part · shade / 255, rounded.
             Colour::Pure(colour) => {
                 colour.map(|part| ((u32::from(part) * u32::from(shade) * 2 + 255) / 510) as u8)
             }
@@ -202,6 +204,7 @@ impl fmt::Display for Colour {
             (_, Some(letter)) => write!(f, "{letter}"),
             (Colour::Map(map), _) => f.write_str(map.name()),
             (Colour::Pure([r, g, b]), _) => write!(f, "{r:02x}{g:02x}{b:02x}"),
+            // Never: all other colours have a letter.
             (..) => Ok(()),
         }
     }
@@ -213,15 +216,17 @@ impl fmt::Display for Colour {
 /// integers, so that every implementation of the rule gives the same bytes. Signed ids are
 /// sign-extended by the caller.
 ///
-/// Branch-free arithmetic that vectorises: each component is high over two of the six sectors of
-/// the circle, low over two, and rises or falls in between.
+/// The arithmetic has no branches, so that it is vectorised: each component is high over two of the
+/// six sectors of the circle, low over two, and rises or falls in between.
 #[inline(always)]
 pub fn label_colour(id: u64) -> Rgb {
     /// The least component of every colour.
     const LOW: i32 = 85;
     /// How far the greatest component is above the least.
     const HEIGHT: i32 = 157;
+    // The hue in sectors, 0 to 6, as a number with 32 binary places.
     let hue = (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 6;
+    // The same where a sector is `HEIGHT` long; 8 binary places decide the position within it.
     let part = HEIGHT as u32 * ((hue >> 24) as u32 & 255) / 255;
     let place = (hue >> 32) as i32 * HEIGHT + part as i32;
     let distance = |sectors: i32| (place - sectors * HEIGHT).abs();

@@ -1,4 +1,4 @@
-//! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for both sides.
+//! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for servers and clients.
 //!
 //! A server's catalogue builds it, and `voltile warm` and `voltile bench` read it. The server may
 //! be of another version: unknown fields are ignored, an absent `Option` is `None`, and names
@@ -224,7 +224,7 @@ pub struct ChannelDescription {
     #[serde(default)]
     pub missing: Vec<String>,
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
-    /// Nothing is there in `/view/`.
+    /// `/view/` draws them transparent.
     #[serde(default)]
     pub gaps: bool,
     /// The pictures to show first; absent if no time point and no slice is missing.
@@ -318,7 +318,8 @@ pub struct LevelDescription {
     /// The planes in which it is offered: a derived level only if a tile reads at most
     /// `render.max_voxels_per_tile` voxels.
     pub planes: Vec<String>,
-    /// The most slices of a slab in the planes xy, xz and yz; absent before there were slabs.
+    /// The maximum number of slices of a slab in the planes xy, xz and yz; absent if the server's
+    /// version has no slabs.
     #[serde(default)]
     pub slab: Option<[u64; 3]>,
     /// The stored level that its tiles are read from.
@@ -431,6 +432,7 @@ impl ChannelDescription {
         Xyz::from(level.size).zip(self.shift(level.factor), u64::saturating_add_signed)
     }
 
+    /// The channel's offset in voxels of a level with this downsample factor.
     fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
         at_level(self.offset.unwrap_or_default().into(), factor.into())
     }

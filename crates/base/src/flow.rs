@@ -21,8 +21,8 @@ pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     thread.spawn(work).map(drop)
 }
 
-/// Has at most `threads` threads, this one among them, take items until none is left. Each of them
-/// calls `work` once, with the items that it takes.
+/// Works on the items with at most `threads` threads, this one among them. Each thread calls `work`
+/// once, with an iterator that takes the next item that no other thread has taken.
 pub fn side_by_side<'a, T: Sync>(
     items: &'a [T],
     threads: usize,
@@ -30,8 +30,8 @@ pub fn side_by_side<'a, T: Sync>(
 ) {
     let next = AtomicUsize::new(0);
     let take = || {
-        let mut rest = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
-        work(&mut rest);
+        let mut taken = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        work(&mut taken);
     };
     thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {

@@ -15,4 +15,4 @@ mod space;
 pub use affine::{Affine, Transforms};
 pub use levels::{Level, LevelView, Scaling};
 pub use patch::{Orthogonal, Patch, Placement, RowRun, TileAddress, at_level, patch, slab_patch};
-pub use space::{Axis, Plane, Region, TILE, Xyz, held};
+pub use space::{Axis, Plane, Region, TILE, Xyz, box_length};

@@ -16,8 +16,8 @@
 //!
 //! # Invariants and limits
 //!
-//! - All coordinate arithmetic is in [`geometry`], in `u64` voxels; overflow is a clipped patch,
-//!   never a wrong index.
+//! - All coordinate arithmetic is in [`geometry`], in `u64` voxels; an overflow clips a patch, and
+//!   never makes a wrong index.
 //! - A key's state changes under one lock: a flight ends, its value is cached and its waiters are
 //!   woken in one step ([`flow::cache`]). Errors are not cached, and a flight that panics frees its
 //!   key.

@@ -105,7 +105,7 @@ metrics! {
         pub copying: Clock = "copy_seconds", "Thread time spent copying unfiltered voxels";
         pub library: Clock = "library_seconds", "Thread time spent reading through the HDF5 library";
 
-        /// As of the last sample.
+        /// Updated when the metrics are requested.
         pub renders_waiting: Gauge = "renders_waiting", "Renders waiting for a thread";
         pub tile_bytes: Gauge = "tile_cache_bytes", "Bytes of encoded tiles in memory";
         pub names_bytes: Gauge = "names_bytes", "Bytes of tables of names in memory";

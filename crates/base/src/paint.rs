@@ -166,7 +166,7 @@ impl Window {
         if lo.is_none() && hi.is_none() {
             return self;
         }
-        // Unchanged 64-bit limits stay exact.
+        // If all limits are integers, an unchanged one of 64 bits stays exact.
         match (self, lo.map(Finite::whole), hi.map(Finite::whole)) {
             (Window::Whole { hi, .. }, Some(Some(lo)), None)
             | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },
@@ -212,7 +212,7 @@ impl Finite {
         number.is_finite().then(|| Finite((number + 0.0).to_bits()))
     }
 
-    /// The nearest finite number; 0 for NaN.
+    /// The finite number nearest to this one; 0 for NaN.
     pub fn nearest(number: f64) -> Self {
         Self::new(number.clamp(f64::MIN, f64::MAX)).unwrap_or(Finite(0))
     }
@@ -240,7 +240,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// The number that a text spells out, exact if it is an integer.
+    /// Parses a number, exactly if it is an integer.
     pub fn parse(text: &str) -> Option<Self> {
         let whole = text.parse().ok().map(Number::Whole);
         whole.or_else(|| text.parse().ok().map(Number::Real))
@@ -254,7 +254,7 @@ impl Number {
         }
     }
 
-    /// As an integer; `None` unless it is one.
+    /// As an integer; `None` unless it is one. Floats from 2^64 on do not count as integers.
     pub fn to_whole(self) -> Option<i128> {
         match self {
             Number::Whole(number) => Some(number),
@@ -347,8 +347,8 @@ impl TileFormat {
     }
 }
 
-/// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses and headers say of each
-/// format, and `render::cutout` its encoder.
+/// How boxes of voxels are encoded. [`BOX_FILES`] has the suffix and the media type of each format,
+/// and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the rows say what they are")]
 pub enum BoxFormat {

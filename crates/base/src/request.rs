@@ -49,13 +49,13 @@ const FIRST_TILE: &str = "0_0_0.png";
 /// Separates a token and a version.
 const VERSION: char = '@';
 
-/// A dataset as it is named in a path: `TOKEN` is the dataset as it is, `TOKEN@VERSION` only one
-/// version of it.
+/// A dataset as it is named in a path: `TOKEN` is any version of the dataset, `TOKEN@VERSION` only
+/// this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VersionedToken {
     /// The token.
     pub token: Name,
-    /// The only version that will do; any text that may be one.
+    /// The version that the dataset must have, if it matters; not yet known to exist.
     pub version: Option<Name>,
 }
 
@@ -110,7 +110,8 @@ pub struct TileRequest {
 /// The slices of a slab, after the first, and how they become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlabRequest {
-    /// One more than the number of the last slice, in slices of the level; above the first one's.
+    /// One more than the number of the last slice, in slices of the level; greater than the number
+    /// of the first slice.
     pub end: u64,
     /// How the voxels along the normal of the plane become one.
     pub projection: Projection,
@@ -212,7 +213,7 @@ impl<'a> TilePath<'a> {
         // threads share.
         let mut segments = Vec::with_capacity(8);
         for segment in raw {
-            match decoded(segment) {
+            match decode(segment) {
                 Ok(segment) => segments.push(segment),
                 Err(malformed) => return Some(Err(malformed)),
             }
@@ -255,10 +256,11 @@ fn tile_request(segments: &[&str]) -> Result<TileRequest, Malformed> {
 /// The segments of a path, percent-decoded.
 fn decoded_segments(path: &str) -> Result<Vec<Cow<'_, str>>, Malformed> {
     let segments = path.split('/').filter(|segment| !segment.is_empty());
-    segments.map(decoded).collect()
+    segments.map(decode).collect()
 }
 
-fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
+/// A segment of a path, percent-decoded.
+fn decode(segment: &str) -> Result<Cow<'_, str>, Malformed> {
     let decoded = percent_decode_str(segment).decode_utf8();
     decoded.map_err(|_| Malformed::Encoding(segment.to_owned()))
 }
@@ -324,6 +326,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     })
 }
 
+/// Parses `NAME:COLOUR`; the colour may be left out, then it is that of the position.
 fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Malformed> {
     let wrong = || Malformed::ChannelItem(item.to_owned());
     let (name, colour) = item.split_once(':').unwrap_or((item, ""));
@@ -359,8 +362,8 @@ fn file_numbers(
     }
 }
 
-/// Parses `X_Y_Z`, the ranges of a box along the axes; `None` if one of them is missing or cannot be
-/// parsed, or if there are more.
+/// Parses `X_Y_Z`, the ranges of a box along the axes; `None` if one of the ranges is missing or
+/// cannot be parsed, or if there are more than three.
 fn ranges<T>(text: &str, range: impl Fn(&str) -> Option<T>) -> Option<Xyz<T>> {
     let mut parsed = text.split('_').map(range);
     let along_axes = Xyz::new(parsed.next()??, parsed.next()??, parsed.next()??);

@@ -1,8 +1,8 @@
-//! Shards: the parts of one work that several processes do, on several machines.
+//! Shards: the parts of one task that several processes do, on several machines.
 //!
-//! A work is a list of steps in the order in which one process would do them. Each shard gets
-//! consecutive steps of about equal weight. Every process computes this division by itself, from
-//! the list alone, so that no process needs to know of another.
+//! A task is a list of steps in the order in which one process would do them. Each shard gets
+//! consecutive steps, and all shards get about the same weight. Every process computes this
+//! division by itself, from the list alone, so that no process needs to know of another.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use crate::request::digits;
 
-/// One of several parts of a work: number `index`, counted from 0, of `count`.
+/// One of several parts of a task: number `index`, counted from 0, of `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shard {
     index: u64,
@@ -19,7 +19,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The shards of a work that is divided into this many.
+    /// All shards of a task that is divided into this many.
     pub fn all(count: NonZeroU64) -> impl Iterator<Item = Self> {
         (0..count.get()).map(move |index| Self { index, count })
     }
@@ -29,7 +29,7 @@ impl Shard {
         self.count
     }
 
-    /// The shard that is `by` further on, the last one being followed by the first.
+    /// The shard `by` places after this one; the last shard is followed by the first.
     pub fn rotated(&self, by: u64) -> Self {
         let index = (self.index + by % self.count) % self.count;
         Self { index, ..*self }
@@ -42,16 +42,19 @@ impl Shard {
     }
 
     /// The first step of shard `index`: the steps before it have about the weight of `index` equal
-    /// shards.
+    /// shards. If steps of the weights 1, 1 and 4 are divided into 3 shards, shard 1 begins at step
+    /// 2, and shard 2 at the end, 3.
     fn begin(&self, index: u64, weights: &[u64]) -> usize {
+        // Steps without weight count as well.
         let weights = weights.iter().map(|weight| u128::from(*weight.max(&1)));
-        let all: u128 = weights.clone().sum();
+        let total: u128 = weights.clone().sum();
         let mut before = 0;
         let mut steps = 0;
         for weight in weights {
-            let middle = 2 * before + weight;
-            // Multiplied by the number of shards, so that all numbers are whole.
-            if middle * u128::from(self.count.get()) > 2 * all * u128::from(index) {
+            // The shard begins at the first step whose middle, `before + weight / 2`, lies beyond
+            // `total * index / count`. Both are multiplied so that all numbers are whole.
+            let twice_middle = 2 * before + weight;
+            if twice_middle * u128::from(self.count.get()) > 2 * total * u128::from(index) {
                 break;
             }
             before += weight;
@@ -87,7 +90,7 @@ impl FromStr for Shard {
     }
 }
 
-/// A number of at most 32 bits.
+/// A number that fits in 32 bits.
 fn number(text: &str) -> Option<u64> {
     let number = u32::try_from(digits(text)?).ok()?;
     Some(number.into())

@@ -25,7 +25,7 @@ pub enum Path {
 impl Path {
     const ALL: [Path; 3] = [Path::Baseline, Path::Avx2, Path::Avx512];
 
-    /// Its name, as the variable takes it.
+    /// The name, which is a value of the variable.
     pub fn name(self) -> &'static str {
         match self {
             Path::Baseline => "baseline",
@@ -85,8 +85,8 @@ pub fn requested() -> Result<Path, String> {
     Path::parse(&text.to_string_lossy(), Path::best())
 }
 
-/// The path in force. A variable that cannot be followed is ignored here: the command line has
-/// reported it.
+/// The path in force. If the environment asks for a path that cannot be used, that is ignored here:
+/// the command line has reported it.
 #[inline]
 pub fn path() -> Path {
     static PATH: OnceLock<Path> = OnceLock::new();

@@ -21,6 +21,7 @@ impl Fingerprint {
     pub fn digest(value: &impl Hash) -> Self {
         let mut digest = DigestInput(Vec::with_capacity(256));
         value.hash(&mut digest);
+        // The first 16 of the 32 bytes.
         let [fingerprint, _] =
             bytemuck::cast::<[u8; 32], [[u8; 16]; 2]>(blake3::hash(&digest.0).into());
         Fingerprint(fingerprint)
@@ -95,9 +96,8 @@ impl fmt::Debug for TileKey {
     }
 }
 
-/// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at
-/// once: a key has some sixty parts of a few bytes, and each part would cost as much as sixty
-/// bytes.
+/// The bytes that a value's `Hash` writes. They are collected and then digested at once: a key has
+/// some sixty parts of a few bytes, and each part would cost as much as sixty bytes.
 struct DigestInput(Vec<u8>);
 
 impl Hasher for DigestInput {
@@ -141,6 +141,7 @@ impl Tile {
 
     /// How many bytes of a cache budget the tile takes, including bookkeeping.
     pub fn weight(&self) -> usize {
+        /// An estimate.
         const BOOKKEEPING: usize = 256;
         self.bytes.len() + BOOKKEEPING
     }

@@ -5,9 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The maximum number of unevenly spaced time points: of a longer series, nothing is said.
+/// The maximum number of unevenly spaced time points; a longer series has no [`Timing`].
 const MAX_LISTED: usize = 4096;
-/// Time points are evenly spaced if none is further than this part of a step from its even place.
+/// Time points are evenly spaced if each is at most this part of a step away from its even place.
 const MAX_UNEVENNESS: f64 = 0.01;
 
 /// When the time points of a series were recorded.

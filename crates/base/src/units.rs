@@ -1,4 +1,5 @@
-//! Units of length: the symbols found in files and settings, and their sizes in nanometres.
+//! Units of length: the symbols found in files and settings, and their sizes in nanometres. Also
+//! numbers of bytes as text.
 
 /// Nanometres per micrometre.
 pub const MICROMETRE: f64 = 1e3;
@@ -20,7 +21,7 @@ const UNITS: [(&str, f64, &str); 7] = [
 
 /// The unit's usual symbol; unknown units are unchanged.
 pub fn usual(unit: &str) -> String {
-    known(unit).map_or(unit, |(sign, _)| sign).to_owned()
+    known(unit).map_or(unit, |(symbol, _)| symbol).to_owned()
 }
 
 /// The unit's size in nanometres, if it is known.
@@ -37,8 +38,8 @@ fn known(unit: &str) -> Option<(&'static str, f64)> {
     let lower = unit.to_lowercase();
     UNITS
         .iter()
-        .find(|(sign, _, words)| *sign == lower || words.split(' ').any(|word| word == lower))
-        .map(|(sign, nanometres, _)| (*sign, *nanometres))
+        .find(|(symbol, _, words)| *symbol == lower || words.split(' ').any(|word| word == lower))
+        .map(|(symbol, nanometres, _)| (*symbol, *nanometres))
 }
 
 /// A number of bytes for people, in KiB, MiB and so on.
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn units_are_recognised_by_symbol_or_name_and_others_are_unchanged() {
-        for (written, sign, nanometres) in [
+        for (written, symbol, nanometres) in [
             ("um", "µm", 1e3),
             ("Microns", "µm", 1e3),
             ("metre", "m", 1e9),
@@ -61,7 +62,7 @@ mod tests {
         ] {
             assert_eq!(
                 (usual(written).as_str(), in_nanometres(written)),
-                (sign, Some(nanometres))
+                (symbol, Some(nanometres))
             );
         }
         assert_eq!(

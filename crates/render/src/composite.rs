@@ -1,5 +1,5 @@
-//! Compositing: turns shades or label ids into the pixels of a tile. The values have each row of the
-//! level once; several rows of the tile may show it.
+//! Compositing: turns shades or label ids into the pixels of a tile. Each row of the level is given
+//! once, though several rows of the tile may show it.
 
 use voltile_base::color::{Colour, Rgb, label_colour};
 use voltile_base::geometry::{Patch, TILE};
@@ -23,7 +23,7 @@ pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, 
         return rows.for_each(|(from, into)| add_row(from, factors, into));
     }
     let table: [Rgb; 256] = std::array::from_fn(|shade| colour.of_shade(shade as u8));
-    // From each row on; empty if no data is missing.
+    // For each tile row, the opacities from its first voxel on; empty if no data is missing.
     let opacities = patch
         .shown()
         .map(|row| opacity.get(row * patch.width()..).unwrap_or_default());
@@ -49,7 +49,7 @@ multiversion! {
     }
 }
 
-/// Paints label ids into a colour tile; they are black where `opacity`, which is 0 or 255, is 0.
+/// Paints label ids into a colour tile, black where `opacity` is 0. Opacities are 0 or 255.
 pub(super) fn labels(ids: &Samples, opacity: &[u8], patch: &Patch, pixels: &mut [u8]) {
     with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
     if !opacity.is_empty() {
@@ -67,22 +67,24 @@ fn blacken(opacity: &[u8], pixels: &mut [u8]) {
 const GROUP: usize = 32;
 
 multiversion! {
-    /// Neighbours mostly have the same id: a group with a single id is filled with its colour. At
-    /// segment borders each pixel's colour is computed, which is cheap arithmetic.
+    /// Neighbouring pixels mostly have the same id: a group with a single id is filled with its
+    /// colour. At segment borders each pixel's colour is computed, which is cheap arithmetic.
     [T: Voxel] [T]
     fn label_row(ids: &[T], pixels: &mut [u8]) {
         let (groups, rest) = ids.as_chunks::<GROUP>();
         let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
-        // The id of the last group with a single id, and its pixels: label 0 is black.
-        let mut last_uniform = (0, [[0; 3]; GROUP]);
+        // The id of the last group with a single id, and its pixels. Label 0 is black.
+        let mut uniform_id = 0;
+        let mut uniform_pixels = [[0; 3]; GROUP];
         for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
             let first = ids[0].to_label();
             let differing = ids.iter().fold(0, |bits, id| bits | (id.to_label() ^ first));
             if differing == 0 {
-                if first != last_uniform.0 {
-                    last_uniform = (first, [label_colour(first); GROUP]);
+                if first != uniform_id {
+                    uniform_id = first;
+                    uniform_pixels = [label_colour(first); GROUP];
                 }
-                *pixels = last_uniform.1;
+                *pixels = uniform_pixels;
             } else {
                 colour_each(ids, pixels);
             }

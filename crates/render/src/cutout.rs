@@ -14,7 +14,7 @@ use voltile_base::text::joined;
 use voltile_hdf5::volume::{ReadError, ReadPolicy, ReadRequest, Volume, VoxelType};
 
 pub use self::imagej::imagej_has;
-use self::little_endian::{append, interleaved, place};
+use self::little_endian::{append, interleave, paste};
 use super::drawing::{Drawing, RenderError, Scratch};
 use super::encode::EncodeError;
 use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
@@ -41,29 +41,30 @@ pub fn cutout(
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
     Ok(trace::stage(trace, Stage::Encode, || {
-        encoded(voxels, plan, encoding)
+        encode(voxels, plan, encoding)
     })?)
 }
 
-fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<u8>, EncodeError> {
+/// Encodes voxels that are little-endian, with components first.
+fn encode(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<u8>, EncodeError> {
     match encoding {
         BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => {
-            chunk::encoded(voxels, plan, &format)
+            chunk::encode(voxels, plan, &format)
         }
         BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format),
         BoxEncoding::File(BoxFormat::Raw) => {
-            Ok(interleaved(voxels, plan, plan.voxel.stored_bytes()))
+            Ok(interleave(voxels, plan, plan.voxel.stored_bytes()))
         }
         BoxEncoding::File(BoxFormat::Tiff) => imagej::hyperstack(voxels, plan),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
-            file.extend(interleaved(voxels, plan, plan.voxel.stored_bytes()));
+            file.extend(interleave(voxels, plan, plan.voxel.stored_bytes()));
             Ok(file)
         }
     }
 }
 
-/// A box that is a stored chunk and needs neither encoding nor waiting; see
+/// The bytes of a box that is a stored chunk and needs neither encoding nor waiting; see
 /// [`Volume::cached_stored_chunk`].
 pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
     let (BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format)) = encoding else {
@@ -73,8 +74,8 @@ pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
     volume.cached_stored_chunk(plan.time, place)
 }
 
-/// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the
-/// format asks for.
+/// If a box is exactly a stored chunk, coded as the format asks for: the volume, and the place of
+/// the chunk in the volume's grid of chunks.
 fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Volume, Xyz<u64>)> {
     let [volume] = plan.components.as_slice() else {
         return None;
@@ -101,6 +102,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
 
 /// Whether any voxel of a box may have been written. Voxels that were not have the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
+    // A missing time point is read as zeros, which must be sent: the fill value may be another.
     if !plan.is_there {
         return Ok(true);
     }
@@ -125,7 +127,7 @@ fn voxels(plan: &Cutout, policy: &ReadPolicy, scratch: &mut Scratch) -> Result<V
         let into = &mut all[start..];
         let whole = plan.region.size;
         let width = plan.voxel.stored_bytes();
-        place(&voxels, part.region.size, into, whole, part.place, width);
+        paste(&voxels, part.region.size, into, whole, part.place, width);
     }
     Ok(all)
 }

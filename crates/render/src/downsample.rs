@@ -6,7 +6,7 @@
 //! counts are allocated when the first one is found, because most volumes have none.
 
 use bytemuck::cast_slice_mut;
-use voltile_base::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
+use voltile_base::geometry::{Axis, LevelView, Patch, Region, RowRun, box_length};
 use voltile_base::simd::multiversion;
 use voltile_hdf5::volume::{Missing, Samples, Voxel};
 
@@ -54,74 +54,69 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
     }
 
-    /// Adds the voxels of a block. `is_gap` says of each voxel whether it is missing; it is empty if
-    /// none is.
+    /// Adds the voxels of a block. `is_gap` says of each voxel whether it is missing; it is empty
+    /// if none is.
     pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun, is_gap: &[bool]) {
         let width = self.patch.width();
         let plane = self.patch.plane();
         let first = self.patch.region(run).start[plane.column_axis()];
         let line = Line::new(region, &self.view, plane.column_axis());
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
-            let row = self.row(line.place(number as u64, region, plane.row_axis()));
-            let place = ((row - run.rows.start) as usize + run.first) * width;
-            let sums = &mut self.sums[place..][..width];
+            let row = self.row(line.row_position(number as u64, region, plane.row_axis()));
+            let row_start = ((row - run.rows.start) as usize + run.first) * width;
+            let sums = &mut self.sums[row_start..][..width];
             let is_gap = is_gap.get(number * line.length..).unwrap_or_default();
             if !is_gap.is_empty() || self.missing.has_any(voxels) {
                 self.left_out.resize(width * self.patch.height(), 0);
-                let left_out = &mut self.left_out[place..][..width];
+                let left_out = &mut self.left_out[row_start..][..width];
                 add_present(voxels, is_gap, &line, first, self.missing, sums, left_out);
             } else {
-                add_line(voxels, line.start, line.count, first, sums);
+                add_line(voxels, line.start, line.per_column, first, sums);
             }
         }
     }
 
-    /// The row of the level that contains this stored row.
+    /// The row of the level that the stored row at `position` belongs to.
     fn row(&self, position: u64) -> u64 {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels that are not missing; a mean of no voxels is the
-    /// fill value. Returns the places of sums without voxels.
+    /// Divides every sum by the number of its voxels that are not missing; a mean of no voxels is
+    /// the fill value. Returns the indices of the means of no voxels.
     pub fn finish(self, field: &mut Samples) -> Vec<usize> {
         let plane = self.patch.plane();
         let columns = plane.column_axis();
         let width = self.patch.width();
         let last = width - 1;
-        let means = room::<T::Mean>(field, self.sums.len());
-        let lines = self
-            .sums
-            .chunks_exact(width)
-            .zip(means.chunks_exact_mut(width));
-        let mut lines = (0..).step_by(width).zip(lines);
+        let all_means = slice_to_fill::<T::Mean>(field, self.sums.len());
+        let mut row_starts = (0..self.sums.len()).step_by(width);
         let mut empty = Vec::new();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let downsample = self.view.downsample;
             let stored = self.view.stored_size;
-            let along = |axis: Axis, offset: u64| {
-                held(region.start[axis] + offset, downsample[axis], stored[axis])
+            // The extent of the boxes at an offset from the run's first voxel, in stored voxels.
+            let extent = |axis: Axis, offset: u64| {
+                box_length(region.start[axis] + offset, downsample[axis], stored[axis])
             };
-            for (row, (place, (sums, means))) in (0..region.size[plane.row_axis()]).zip(&mut lines)
-            {
-                let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
+            for (row, row_start) in (0..region.size[plane.row_axis()]).zip(&mut row_starts) {
+                let sums = &self.sums[row_start..][..width];
+                let means = &mut all_means[row_start..][..width];
+                let section = extent(plane.row_axis(), row) * extent(plane.slice_axis(), 0);
+                let count = section * downsample[columns];
                 // Only the last column can have partial boxes.
-                let last_count = thick * along(columns, last as u64);
-                divide::<T>(
-                    &sums[..last],
-                    thick * downsample[columns],
-                    &mut means[..last],
-                );
+                let last_count = section * extent(columns, last as u64);
+                divide::<T>(&sums[..last], count, &mut means[..last]);
                 divide::<T>(&sums[last..], last_count, &mut means[last..]);
-                // Again where voxels were left out.
-                let left_out = self.left_out.get(place..).unwrap_or_default();
+                // Means are computed again where voxels were left out.
+                let left_out = self.left_out.get(row_start..).unwrap_or_default();
                 for (column, left_out) in left_out.iter().take(width).enumerate() {
                     if *left_out == 0 {
                         continue;
                     }
-                    means[column] = match thick * along(columns, column as u64) - left_out {
+                    means[column] = match section * extent(columns, column as u64) - left_out {
                         0 => {
-                            empty.push(place + column);
+                            empty.push(row_start + column);
                             self.missing.fill()
                         }
                         count => T::mean(sums[column], count),
@@ -134,40 +129,42 @@ impl<'a, T: Voxel> Means<'a, T> {
 }
 
 /// A slice of `count` voxels of type `T` to overwrite; reuses the memory if type and length match.
-fn room<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
+fn slice_to_fill<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
     if T::slice(samples).is_none_or(|voxels| voxels.len() != count) {
         *samples = T::samples(vec![T::default(); count]);
     }
     T::slice_mut(samples).unwrap_or_default()
 }
 
-/// How a block is cut into lines: consecutive voxels that belong to one row of a patch.
+/// How a block is cut into lines: consecutive voxels that belong to one row of a patch. If columns
+/// advance along x, a line is a row of voxels; if along y, a whole z section of the block.
 struct Line {
     /// The number of voxels in a line.
     length: usize,
-    /// The offset of the first voxel in a line that starts at position 0 of the column axis.
+    /// The number of a line's first voxel, counted from position 0 of the column axis.
     start: u64,
     /// The number of voxels of a line per column of the patch.
-    count: u64,
-    /// Whether a line is a whole section of its block.
+    per_column: u64,
+    /// Whether a line is a whole section.
     is_section: bool,
 }
 
 impl Line {
-    /// If columns advance along x, a line is a row of voxels; if along y, a whole section.
     fn new(region: &Region, view: &LevelView, columns: Axis) -> Self {
         let is_section = columns != Axis::X;
-        let thick = if is_section { region.size.x } else { 1 };
+        // The voxels of a line at one position along the column axis.
+        let thickness = if is_section { region.size.x } else { 1 };
         Self {
-            length: (region.size[columns] * thick) as usize,
-            start: region.start[columns] * thick,
-            count: view.downsample[columns] * thick,
+            length: (region.size[columns] * thickness) as usize,
+            start: region.start[columns] * thickness,
+            per_column: view.downsample[columns] * thickness,
             is_section,
         }
     }
 
-    /// The position of the block's `number`-th line along the row axis.
-    fn place(&self, number: u64, region: &Region, rows: Axis) -> u64 {
+    /// The position of the block's `number`-th line along the row axis. Lines follow each other
+    /// along y, then z; sections only along z.
+    fn row_position(&self, number: u64, region: &Region, rows: Axis) -> u64 {
         region.start[rows]
             + match rows {
                 Axis::Y => number % region.size.y,
@@ -177,9 +174,11 @@ impl Line {
     }
 }
 
-/// Adds a line of voxels to the sums of its columns; `first` is the column of the first sum.
+/// Adds a line of voxels to the sums of its columns, with `count` voxels for each. `start` is the
+/// number of the first voxel, counted from column 0, and `first` the column of the first sum.
 fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut [T::Sum]) {
     let mut sums = &mut sums[(start / count - first) as usize..];
+    // The line may begin within a column, whose first voxels are in another block.
     let head = ((count - start % count) % count).min(line.len() as u64) as usize;
     let (head, rest) = line.split_at(head);
     if !head.is_empty() {
@@ -210,8 +209,8 @@ fn add_present<T: Voxel>(
     left_out: &mut [u64],
 ) {
     let is_gap = is_gap.iter().copied().chain(std::iter::repeat(false));
-    for ((place, voxel), is_gap) in (line.start..).zip(voxels).zip(is_gap) {
-        let column = (place / line.count - first) as usize;
+    for ((number, voxel), is_gap) in (line.start..).zip(voxels).zip(is_gap) {
+        let column = (number / line.per_column - first) as usize;
         if is_gap || missing.has(*voxel) {
             left_out[column] += 1;
         } else {
@@ -233,6 +232,7 @@ multiversion! {
     }
 }
 
+/// Adds the voxels of one box, or of a part of it.
 fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
     voxels
         .chunks(T::MAX_ADDED)

@@ -38,7 +38,7 @@ pub(super) struct Drawing {
     /// The field, windowed to 8 bits.
     pub(super) shades: Vec<u8>,
     pub(super) pixels: Vec<u8>,
-    /// Whether gaps in volumes are missing; otherwise they are drawn as they are read.
+    /// Whether gaps in volumes count as missing; otherwise they are drawn as they are read.
     shows_missing: bool,
     /// The opacity of each pixel: 0 where data is missing in all layers that have been drawn, empty
     /// before the first layer. `None` if every pixel is opaque.
@@ -110,16 +110,16 @@ impl Drawing {
         self.shows_missing = plan.shows_missing;
         self.alpha = plan.shows_missing.then(Vec::new);
         match &plan.picture {
-            Picture::Grey(layer) => return self.grey(layer, policy),
+            Picture::Grey(layer) => return self.draw_grey(layer, policy),
             Picture::Composite(layers) => {
                 self.clear(PixelKind::Rgb);
                 for (layer, colour) in layers {
-                    self.shade(layer, policy, |shades, opacity, patch, pixels| {
+                    self.draw_layer(layer, policy, |shades, opacity, patch, pixels| {
                         composite::add(shades, opacity, patch, *colour, pixels);
                     })?;
                 }
             }
-            Picture::Labels(source) => self.labels(source, policy)?,
+            Picture::Labels(source) => self.draw_labels(source, policy)?,
         }
         Ok(Drawn {
             pixels: &self.pixels,
@@ -133,20 +133,16 @@ impl Drawing {
     }
 
     /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
-    fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<Drawn<'_>, ReadError> {
+    fn draw_grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<Drawn<'_>, ReadError> {
         let patch = layer.source.patch.as_ref();
         let whole_tile = patch.filter(|patch| patch.is_whole_tile());
         let pixels: &[u8] = if let Some(patch) = whole_tile {
             self.read(&layer.source, patch, policy)?;
-            window::apply(
-                &self.level.field,
-                &layer.shading,
-                &self.level.opacity,
-                &mut self.shades,
-            )
+            let LevelBuffers { field, opacity, .. } = &self.level;
+            window::apply(field, &layer.shading, opacity, &mut self.shades)
         } else {
             self.clear(PixelKind::Grey);
-            self.shade(layer, policy, |shades, _, patch, pixels| {
+            self.draw_layer(layer, policy, |shades, _, patch, pixels| {
                 composite::grey(shades, patch, pixels);
             })?;
             &self.pixels
@@ -164,16 +160,18 @@ impl Drawing {
         patch: &Patch,
         policy: &ReadPolicy,
     ) -> Result<(), ReadError> {
-        let mask = slab::means(source, patch, self.shows_missing, policy, &mut self.level)?;
+        let level = &mut self.level;
+        let mask = slab::read_intensities(source, patch, self.shows_missing, policy, level)?;
         self.note_missing(&mask, patch);
         Ok(())
     }
 
-    /// Computes the opacity of the voxels of a layer, which lies in `patch`, and with it that of the
-    /// pixels.
+    /// Computes the opacity of the voxels of a layer, which lies in `patch`, and adds it to that of
+    /// the pixels. Pixels outside of the patch are black, not missing: they become opaque.
     fn note_missing(&mut self, mask: &MissingMask<'_>, patch: &Patch) {
         let opacity = &mut self.level.opacity;
         mask.opacity(&self.level.field, opacity);
+        // If no voxel of the layer is missing, every pixel becomes opaque.
         let before = self.alpha.take().filter(|_| !opacity.is_empty());
         self.alpha = before.map(|before| {
             let mut alpha = vec![255; TILE * TILE];
@@ -187,7 +185,7 @@ impl Drawing {
     }
 
     /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
-    fn shade(
+    fn draw_layer(
         &mut self,
         layer: &Layer,
         policy: &ReadPolicy,
@@ -198,35 +196,22 @@ impl Drawing {
             return Ok(());
         };
         self.read(&layer.source, patch, policy)?;
-        let shades = window::apply(
-            &self.level.field,
-            &layer.shading,
-            &self.level.opacity,
-            &mut self.shades,
-        );
-        paint(shades, &self.level.opacity, patch, &mut self.pixels);
+        let LevelBuffers { field, opacity, .. } = &self.level;
+        let shades = window::apply(field, &layer.shading, opacity, &mut self.shades);
+        paint(shades, opacity, patch, &mut self.pixels);
         Ok(())
     }
 
-    fn labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
+    fn draw_labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else {
             return Ok(());
         };
-        let mask = slice::picks(
-            source,
-            patch,
-            self.shows_missing,
-            policy,
-            &mut self.level.field,
-        )?;
+        let field = &mut self.level.field;
+        let mask = slice::read_first_voxels(source, patch, self.shows_missing, policy, field)?;
         self.note_missing(&mask, patch);
-        composite::labels(
-            &self.level.field,
-            &self.level.opacity,
-            patch,
-            &mut self.pixels,
-        );
+        let LevelBuffers { field, opacity, .. } = &self.level;
+        composite::labels(field, opacity, patch, &mut self.pixels);
         Ok(())
     }
 }

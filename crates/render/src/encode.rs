@@ -133,9 +133,9 @@ fn encode_sized(
 fn small_stream(pixels: &[u8], row: usize, pixel: usize) -> Result<Vec<u8>, String> {
     let mut filtered = Vec::new();
     Filter::None.apply(pixels, row, pixel, &mut filtered);
-    let unfiltered = deflated(&filtered, SMALL_LEVEL, false)?;
+    let unfiltered = zlib(&filtered, SMALL_LEVEL)?;
     filter::least_sum(pixels, row, pixel, &mut filtered);
-    let least_sum = deflated(&filtered, SMALL_LEVEL, false)?;
+    let least_sum = zlib(&filtered, SMALL_LEVEL)?;
     Ok(if least_sum.len() < unfiltered.len() {
         least_sum
     } else {
@@ -143,21 +143,27 @@ fn small_stream(pixels: &[u8], row: usize, pixel: usize) -> Result<Vec<u8>, Stri
     })
 }
 
-/// Compresses bytes with libdeflate, as gzip or else as zlib. The error is a problem in words.
-pub(super) fn deflated(bytes: &[u8], level: i32, is_gzip: bool) -> Result<Vec<u8>, String> {
-    let level = CompressionLvl::new(level).map_err(|e| format!("{e:?}"))?;
-    let mut compressor = Compressor::new(level);
-    let bound = match is_gzip {
-        true => compressor.gzip_compress_bound(bytes.len()),
-        false => compressor.zlib_compress_bound(bytes.len()),
-    };
-    let mut out = vec![0; bound];
-    let length = match is_gzip {
-        true => compressor.gzip_compress(bytes, &mut out),
-        false => compressor.zlib_compress(bytes, &mut out),
-    };
+/// Compresses bytes with libdeflate to a zlib stream. The error is a problem in words.
+pub(super) fn zlib(bytes: &[u8], level: i32) -> Result<Vec<u8>, String> {
+    let mut compressor = compressor(level)?;
+    let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
+    let length = compressor.zlib_compress(bytes, &mut out);
     out.truncate(length.map_err(|e| e.to_string())?);
     Ok(out)
+}
+
+/// Compresses bytes with libdeflate to a gzip file. The error is a problem in words.
+pub(super) fn gzip(bytes: &[u8], level: i32) -> Result<Vec<u8>, String> {
+    let mut compressor = compressor(level)?;
+    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let length = compressor.gzip_compress(bytes, &mut out);
+    out.truncate(length.map_err(|e| e.to_string())?);
+    Ok(out)
+}
+
+fn compressor(level: i32) -> Result<Compressor, String> {
+    let level = CompressionLvl::new(level).map_err(|e| format!("{e:?}"))?;
+    Ok(Compressor::new(level))
 }
 
 /// A PNG file of filtered rows in a zlib stream of `length` bytes. `write_stream` writes the stream

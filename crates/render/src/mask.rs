@@ -6,7 +6,7 @@ use voltile_hdf5::volume::{Missing, Samples, Voxel, with_samples};
 pub(super) struct MissingMask<'a> {
     /// The missing values; `None` in a field of means, which may have one of them by chance.
     pub values: Option<&'a Missing>,
-    /// The places of missing voxels, in ascending order.
+    /// The indices of missing voxels in the field, in ascending order.
     pub places: Vec<usize>,
 }
 
@@ -31,7 +31,8 @@ impl MissingMask<'_> {
     }
 }
 
-/// Whether a voxel is NaN. Looks at many at once.
+/// Whether any voxel is NaN. Looks at all voxels of a group without branches, so that the loop is
+/// vectorised.
 fn has_nan<T: Voxel>(voxels: &[T]) -> bool {
     const TOGETHER: usize = 256;
     let mut groups = voxels.chunks(TOGETHER);

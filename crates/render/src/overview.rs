@@ -23,11 +23,12 @@ pub fn overview(
     let trace = policy.trace.as_deref();
     let thumbnail = trace::drawing(trace, || thumbnail(plan, policy, scratch))?;
     Ok(trace::stage(trace, Stage::Encode, || {
-        encoded(&thumbnail, &mut scratch.encoder)
+        encode_png(&thumbnail, &mut scratch.encoder)
     })?)
 }
 
-fn encoded(picture: &DynamicImage, buffers: &mut EncodeBuffers) -> Result<Vec<u8>, EncodeError> {
+/// Encodes a thumbnail as a PNG.
+fn encode_png(picture: &DynamicImage, buffers: &mut EncodeBuffers) -> Result<Vec<u8>, EncodeError> {
     let mut file = Vec::new();
     let encoder = PngEncoder {
         file: &mut file,
@@ -51,20 +52,21 @@ fn thumbnail(
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     let kind = first.map_or(PixelKind::Grey, Picture::pixels);
-    let (pixels, alpha) = assembled(plan, kind, policy, scratch)?;
+    let (pixels, alpha) = assemble(plan, kind, policy, scratch)?;
     let (pixels, kind) = match alpha.as_slice() {
         [] => (pixels, kind),
         alpha => (with_alpha(&pixels, alpha, kind), kind.with_alpha()),
     };
     Ok(match kind {
-        PixelKind::Grey => shrunk::<Luma<u8>>(plan, pixels, is_labels)?.into(),
-        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, pixels, is_labels)?.into(),
-        PixelKind::GreyAlpha => shrunk::<LumaA<u8>>(plan, pixels, is_labels)?.into(),
-        PixelKind::Rgba => shrunk::<Rgba<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Grey => shrink::<Luma<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgb => shrink::<Rgb<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::GreyAlpha => shrink::<LumaA<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgba => shrink::<Rgba<u8>>(plan, pixels, is_labels)?.into(),
     })
 }
 
-fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
+/// Shrinks the pixels of a whole slice to a thumbnail.
+fn shrink<P: Pixel<Subpixel = u8> + 'static>(
     plan: &Overview,
     pixels: Vec<u8>,
     is_labels: bool,
@@ -86,8 +88,8 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     Ok(small)
 }
 
-/// Divides an averaged colour by its opacity: missing pixels are black, and must not darken their
-/// neighbours.
+/// Divides an averaged colour by its opacity: missing pixels, which are black, have darkened the
+/// mean.
 fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
     let alpha = u16::from(pixel.alpha());
     if alpha > 0 && alpha < 255 {
@@ -96,7 +98,7 @@ fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
 }
 
 /// The pixels of the whole slice, row by row, and their opacity, which is empty if all are opaque.
-fn assembled(
+fn assemble(
     plan: &Overview,
     kind: PixelKind,
     policy: &ReadPolicy,

@@ -35,9 +35,9 @@ pub struct Cutout {
     pub name: Name,
     /// The volumes of the stored level to read: one volume, or one each for red, green and blue.
     pub components: Vec<Arc<dyn Volume>>,
-    /// Whether they are red, green and blue.
+    /// Whether the components are red, green and blue.
     pub is_rgb: bool,
-    /// The type of their voxels.
+    /// The type of the components' voxels.
     pub voxel: VoxelType,
     /// The time point.
     pub time: u64,
@@ -50,12 +50,13 @@ pub struct Cutout {
     pub is_there: bool,
     /// The window in force, if it is known.
     pub window: Option<Window>,
-    /// The colour beside other channels; grey if there are none.
+    /// The channel's colour in a box of several channels; `None` is grey.
     pub colour: Option<Rgb>,
-    /// If this is the part of a box that another channel covers: the position of its first voxel
-    /// in the whole box. Otherwise 0.
+    /// The position of this channel's first voxel in the whole box, if this is one of the `others`
+    /// of a cutout; otherwise 0.
     pub place: Xyz<u64>,
-    /// The parts of the box that other channels cover, in their own voxels.
+    /// The further channels of the box: the part of the box that each of them covers, in its own
+    /// voxels.
     pub others: Vec<Cutout>,
     /// The size of a voxel of the level, and its unit, which may be empty.
     pub voxel_size: Option<(Xyz<f64>, String)>,
@@ -151,8 +152,8 @@ pub struct Visible {
 pub enum Picture {
     /// One channel of intensities, in grey.
     Grey(Layer),
-    /// Intensities, each channel in its own colour, summed: also red, green and blue that are read
-    /// from a volume each.
+    /// Intensities, each channel in its own colour, summed. The channels may be the red, green and
+    /// blue of one RGB channel, each with a volume of its own.
     Composite(Vec<(Layer, Colour)>),
     /// Label ids, each in its own colour.
     Labels(Source),
@@ -243,7 +244,7 @@ impl Cutout {
         1 + self.others.len()
     }
 
-    /// The number of values for each voxel: of channels, or of red, green and blue.
+    /// The number of values for each voxel: one for each channel, or for red, green and blue.
     pub fn values_per_voxel(&self) -> usize {
         self.components.len() + self.others.len()
     }
@@ -271,8 +272,8 @@ impl BoxEncoding {
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
         let bytes = (plan.values_per_voxel() * voxel.stored_bytes()) as u64;
-        // The directories of the pages and the look-up tables of the channels, which are most of
-        // the file if the box is narrow.
+        // TIFF files also have a directory for each page and a look-up table for each channel. If
+        // the box is narrow, most of the file is made of these.
         let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {
             plan.channels() as u64
         } else {

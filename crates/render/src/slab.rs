@@ -2,8 +2,8 @@
 //!
 //! A slab is read in parts that end where chunks do, each through all of its slices before the
 //! next, so that a chunk is decoded once. The rows of a part are still in the processor's cache
-//! when they are reduced. Parts and sections are read last to first: what the first read of a chunk
-//! decodes is then all that is wanted of it.
+//! when they are reduced. Parts and sections are read last to first: a chunk is decoded only up to
+//! the last voxel wanted, so its first read decodes all that later reads want of it.
 
 use voltile_base::geometry::{Patch, Region, Xyz};
 use voltile_base::paint::{Number, Projection};
@@ -76,11 +76,11 @@ impl<T: Voxel> Reduction<T> for Average {
 }
 
 /// Fills the field with the patch's intensities: `height` × `width`, means over boxes if the level
-/// is derived; of a slab, their projection, which is in 64-bit floats if it is a mean. Voxels that
-/// stand for missing data are left out of it.
+/// is derived. For a slab these are projected: voxels that stand for missing data are left out, and
+/// a mean is in 64-bit floats.
 ///
 /// Returns which voxels of the field stand for missing data.
-pub(super) fn means<'a>(
+pub(super) fn read_intensities<'a>(
     source: &'a Source,
     patch: &Patch,
     wants_gaps: bool,
@@ -88,7 +88,7 @@ pub(super) fn means<'a>(
     buffers: &mut LevelBuffers,
 ) -> Result<MissingMask<'a>, ReadError> {
     let Some(projection) = source.projection else {
-        return slice::means(source, patch, wants_gaps, policy, buffers);
+        return slice::read_intensities(source, patch, wants_gaps, policy, buffers);
     };
     let slab = SlabReader {
         source,
@@ -102,9 +102,9 @@ pub(super) fn means<'a>(
         typed = typed.of_means();
     }
     with_samples!(&typed, typed => match projection {
-        Projection::Max => slab.reduced::<_, Greatest>(typed, buffers),
-        Projection::Min => slab.reduced::<_, Least>(typed, buffers),
-        Projection::Mean => slab.reduced::<_, Average>(typed, buffers),
+        Projection::Max => slab.project::<_, Greatest>(typed, buffers),
+        Projection::Min => slab.project::<_, Least>(typed, buffers),
+        Projection::Mean => slab.project::<_, Average>(typed, buffers),
     })
 }
 
@@ -117,8 +117,8 @@ struct SlabReader<'a, 'p> {
 }
 
 impl<'a> SlabReader<'a, '_> {
-    /// `_typed` only gives the type of the level's voxels.
-    fn reduced<T: Voxel, R: Reduction<T>>(
+    /// Fills the field with the projection. `_typed` only gives the type of the level's voxels.
+    fn project<T: Voxel, R: Reduction<T>>(
         &self,
         _typed: &[T],
         buffers: &mut LevelBuffers,
@@ -168,7 +168,8 @@ impl<'a> SlabReader<'a, '_> {
 
     /// Fills the field with a section of a derived level, and its opacity.
     fn read_derived(&self, section: &Patch, buffers: &mut LevelBuffers) -> Result<(), ReadError> {
-        let mask = slice::means(self.source, section, self.wants_gaps, self.policy, buffers)?;
+        let mask =
+            slice::read_intensities(self.source, section, self.wants_gaps, self.policy, buffers)?;
         mask.opacity(&buffers.field, &mut buffers.opacity);
         Ok(())
     }
@@ -192,25 +193,25 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
     }
 
     /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose
-    /// opacity is 0 are missing. `run` is all of the run, and `first` the place of its first
-    /// column.
+    /// opacity is 0 are missing. `place` is the part, `run` the whole run, and `first` the index of
+    /// the run's first column.
     fn add(&mut self, part: &Samples, opacity: &[u8], place: &Region, run: &Region, first: usize) {
         let Some(voxels) = T::slice(part) else { return };
-        // Along the normal of the plane the column stays the same.
+        // The distance between the columns of adjacent voxels along each axis. Along the normal of
+        // the plane the column stays the same.
         let step = self.patch.plane().place(0, self.patch.width(), 1);
-        let before = place.start.zip(run.start, |own, all| (own - all) as usize);
-        let before = before.zip(step, |offset, step| offset * step);
-        let first = first + before.x + before.y + before.z;
+        let offset = place.start.zip(run.start, |own, all| (own - all) as usize);
+        let first = first + offset.x * step.x + offset.y * step.y + offset.z * step.z;
         let size = place.size.map(|extent| extent as usize);
         if opacity.is_empty() {
             return reduce::<T, R>(voxels, size, step, &mut self.states[first..]);
         }
         self.left_out.resize(self.states.len(), 0);
-        let each = voxels.iter().zip(opacity).enumerate();
-        for (number, (voxel, opacity)) in each {
+        for (number, (voxel, opacity)) in voxels.iter().zip(opacity).enumerate() {
             let x = number % size.x;
-            let row = number / size.x;
-            let column = first + x * step.x + row % size.y * step.y + row / size.y * step.z;
+            let y = number / size.x % size.y;
+            let z = number / size.x / size.y;
+            let column = first + x * step.x + y * step.y + z * step.z;
             if *opacity == 0 {
                 self.left_out[column] += 1;
             } else {
@@ -219,7 +220,8 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         }
     }
 
-    /// Fills the field with the value of each column; returns the places of columns without one.
+    /// Fills the field with the value of each column; returns the indices of columns in which all
+    /// voxels are missing.
     fn finish(self, field: &mut Samples) -> Vec<usize> {
         let depth = self.patch.depth();
         let left_out = &self.left_out;
@@ -239,7 +241,8 @@ multiversion! {
     [T: Voxel, R: Reduction<T>] [T, R]
     fn reduce(voxels: &[T], size: Xyz<usize>, step: Xyz<usize>, columns: &mut [R::State]) {
         for (number, row) in voxels.chunks_exact(size.x).enumerate() {
-            let columns = &mut columns[number % size.y * step.y + number / size.y * step.z..];
+            let (y, z) = (number % size.y, number / size.y);
+            let columns = &mut columns[y * step.y + z * step.z..];
             if step.x == 0 {
                 let mut state = columns[0];
                 row.iter().for_each(|voxel| R::add(&mut state, *voxel));

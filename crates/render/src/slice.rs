@@ -14,8 +14,8 @@ use super::downsample::{Means, SumBuffer};
 use super::mask::MissingMask;
 use crate::plan::Source;
 
-/// The maximum block size in bytes, unless smaller blocks would decode chunks again: a block of this
-/// size stays in the core's private cache until it is summed.
+/// The maximum block size in bytes, unless smaller blocks would decode chunks again: a block of
+/// this size stays in the core's private cache until it is summed.
 const CACHE_SIZED_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Buffers for the voxels of a layer, which are reused.
@@ -35,7 +35,7 @@ pub(super) struct LevelBuffers {
 /// over boxes if the level is derived.
 ///
 /// Returns which voxels of the field stand for missing data.
-pub(super) fn means<'a>(
+pub(super) fn read_intensities<'a>(
     source: &'a Source,
     patch: &Patch,
     wants_gaps: bool,
@@ -46,22 +46,22 @@ pub(super) fn means<'a>(
         block, sums, field, ..
     } = buffers;
     if source.view.is_stored() {
-        return picks(source, patch, wants_gaps, policy, field);
+        return read_first_voxels(source, patch, wants_gaps, policy, field);
     }
     let shape = source.volume.shape();
-    // Empty: these tell only the type.
+    // Empty samples of the type of the stored voxels.
     let typed = shape.voxel.samples();
-    let bytes = if shape.access == Access::Uncached {
+    let block_bytes = if shape.access == Access::Uncached {
         BLOCK_BYTES
     } else {
         CACHE_SIZED_BYTES
     };
-    let most = bytes / typed.voxel_bytes() as u64;
+    let most_voxels = block_bytes / typed.voxel_bytes() as u64;
     let places = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for run in patch.runs() {
             let stored = source.view.stored_region(&patch.region(run));
-            for region in stored.blocks(shape.chunk, most) {
+            for region in stored.blocks(shape.chunk, most_voxels) {
                 source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
                 means.add(block, &region, run, &gaps(source, &region, wants_gaps));
             }
@@ -74,11 +74,11 @@ pub(super) fn means<'a>(
     })
 }
 
-/// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is
-/// derived.
+/// Fills `field` with the patch's voxels as they are stored; if the level is derived, with the
+/// first voxel of each box.
 ///
 /// Returns which voxels of the field stand for missing data.
-pub(super) fn picks<'a>(
+pub(super) fn read_first_voxels<'a>(
     source: &'a Source,
     patch: &Patch,
     wants_gaps: bool,
@@ -99,7 +99,8 @@ pub(super) fn picks<'a>(
         let into = field.part(plane.place(0, run.first as u64, 0), request.size());
         source.volume.read_box(&request, into)?;
         for gap in gaps(source, &region, wants_gaps) {
-            places.extend(picked(&gap, &request, patch).map(|place| run.first * width + place));
+            let read = voxels_read(&gap, &request, patch);
+            places.extend(read.map(|place| run.first * width + place));
         }
     }
     places.sort_unstable();
@@ -110,7 +111,7 @@ pub(super) fn picks<'a>(
 }
 
 /// Splits a box of a level into parts, each of which is derived from at most `bytes` of stored
-/// voxels. Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
+/// voxels. Parts end where chunks do, if a chunk is divided evenly into the boxes to average.
 pub(super) fn parts(
     region: &Region,
     view: &LevelView,
@@ -124,8 +125,8 @@ pub(super) fn parts(
     region.blocks(chunk, most / view.downsample.volume().max(1))
 }
 
-/// The parts of a box that are missing; none unless the caller wants them (`wants_gaps`), because
-/// they are drawn as they are read: as 0 or the fill value.
+/// The parts of a box that are missing. None unless the caller wants them (`wants_gaps`): otherwise
+/// they are drawn as they are read, as 0 or the fill value.
 pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Region> {
     if wants_gaps {
         source.volume.gaps(source.time, region)
@@ -134,9 +135,9 @@ pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Re
     }
 }
 
-/// The indices of the voxels that a request reads inside a gap; index 0 is the first voxel of its
-/// first row.
-fn picked(
+/// The indices of the voxels that a request reads inside a gap; index 0 is the first voxel that it
+/// reads.
+fn voxels_read(
     gap: &Region,
     request: &ReadRequest,
     patch: &Patch,
@@ -149,7 +150,7 @@ fn picked(
     let reads_before = |at: Xyz<u64>| at.zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
     let first = reads_before(gap.start);
     let end = reads_before(gap.end());
-    // Along the slice axis, only the first voxel is read.
+    // The request reads a single slice: the region's first.
     let is_in_slice = first[plane.slice_axis()] == 0;
     let end_row = if is_in_slice {
         end[plane.row_axis()]

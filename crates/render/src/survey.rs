@@ -3,10 +3,10 @@
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
 //! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
 //! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
-//! out; also values that the file does not declare, but that probably stand for missing data. A
-//! blank time point is left out too, and one of at least five time points if it is far brighter or
-//! darker than the rest: a series must not be dark because its first frame is a flash. For RGB
-//! data, the window is that of red; percentiles and histogram cover all three components.
+//! out, whether the file declares them or they only seem to (*undeclared fill*). A blank time point
+//! is left out too, and one of at least five time points if it is far brighter or darker than the
+//! others: a series must not be dark because its first frame is a flash. For RGB data, the window
+//! is that of red; percentiles and histogram cover all three components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const RULES: u32 = 4;
 const SMALL: u64 = 1 << 21;
 /// The maximum number of time points in the sample.
 const TIMES: u64 = 9;
-/// How far from its place an existing time point is looked for.
+/// A missing time point is replaced by one that exists and is at most this many time points away.
 const NEAR_TIMES: u64 = 1 << 16;
 /// The number of boxes along each axis of a larger level.
 const BOXES: u64 = 3;
@@ -57,7 +57,7 @@ const MAX_FILLS: usize = 3;
 /// One in this many time points is left out if it is far brighter or darker than all others.
 const TIMES_PER_FLASH: usize = 5;
 
-/// 8-bit data that span less than this are stretched to the full range.
+/// 8-bit data whose range is smaller than this are stretched to the full range.
 const QUARTER: f64 = 255.0 / 4.0;
 
 /// The statistics of a channel's sample.
@@ -79,7 +79,8 @@ pub struct Survey {
 impl Survey {
     /// The window of unsigned bytes, whose histogram has one bin for each value: as stored, unless
     /// the sample covers less than a quarter of the 256 values. Then it is the file's display
-    /// range, if it has one, else the range of the sample. A sample of equal values says nothing.
+    /// range (`range`), if it has one, else the range of the sample. If all values are equal, they
+    /// are shown as stored too.
     pub fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
         let histogram = self.histogram.iter();
@@ -94,7 +95,7 @@ impl Survey {
             // All values are equal.
             return Window::AsStored;
         };
-        // Where nearly all voxels are alike, the few others decide.
+        // If nearly all voxels are equal, the window is empty, and the few others decide.
         let window = if lo < hi {
             self.window
         } else {
@@ -112,7 +113,7 @@ impl Survey {
     }
 }
 
-/// The boxes that the sample of a level's volumes is taken from.
+/// The boxes that contain the sample of a level's volumes.
 pub fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<VolumePart> {
     let mut parts = Vec::new();
     for volume in volumes {
@@ -141,12 +142,12 @@ pub fn survey(
     missing: &Missing,
 ) -> Result<Survey, ReadError> {
     let volumes = volumes.iter().map(AsRef::as_ref);
-    with_samples!(voxel.samples(), typed => measured(volumes, typed, missing, voxel.full_window()))
+    with_samples!(voxel.samples(), typed => survey_typed(volumes, typed, missing, voxel.full_window()))
 }
 
-/// Samples volumes of the voxel type `T`. `all`, which is empty, only tells that type; `full` is
-/// its full range.
-fn measured<'a, T: Voxel>(
+/// Samples volumes of the voxel type `T`. `all`, which is empty, only gives this type; `full` is
+/// the type's full range.
+fn survey_typed<'a, T: Voxel>(
     volumes: impl Iterator<Item = &'a dyn Volume>,
     mut all: Vec<T>,
     missing: &Missing,
@@ -154,10 +155,11 @@ fn measured<'a, T: Voxel>(
 ) -> Result<Survey, ReadError> {
     let mut window = None;
     for (component, volume) in volumes.enumerate() {
-        all.extend(present::<T>(volume, missing)?);
+        all.extend(present_values::<T>(volume, missing)?);
+        // The window of RGB data is that of red.
         if component == 0 {
             all.sort_unstable_by(by_value);
-            window = between(&windowed(without_fill(&all)));
+            window = percentile_window(&values_for_window(without_fill(&all)));
         }
     }
     all.sort_unstable_by(by_value);
@@ -165,14 +167,14 @@ fn measured<'a, T: Voxel>(
     let histogram = histogram(all, (size_of::<T>() == 1).then_some(full));
     Ok(Survey {
         window: window.unwrap_or(full),
-        percentiles: percentiles(&windowed(all)),
+        percentiles: percentiles(&values_for_window(all)),
         central: central(all).filter(|central| Some(central) != histogram.as_ref()),
         histogram,
     })
 }
 
-/// A sorted sample without undeclared fill. At least half of the sample stays: what most voxels
-/// have is data.
+/// A sorted sample without undeclared fill. At least half of the sample stays, because a value of
+/// most voxels is data.
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
     let least = sorted.len().div_ceil(2);
     let mut rest = sorted;
@@ -188,10 +190,10 @@ fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
 fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     let is_frequent = |run: &&[T]| run.len() * SHARE_OF_FILL > sorted.len();
     let runs = || sorted.chunk_by(|a, b| a == b);
-    let low = ends(runs().take(MAX_FILLS).take_while(is_frequent));
-    let high = ends(runs().rev().take(MAX_FILLS).take_while(is_frequent));
-    for low in &low {
-        for high in &high {
+    let low_ends = end_lengths(runs().take(MAX_FILLS).take_while(is_frequent));
+    let high_ends = end_lengths(runs().rev().take(MAX_FILLS).take_while(is_frequent));
+    for low in &low_ends {
+        for high in &high_ends {
             if let Some(rest) = far_from_ends(sorted, *low, *high)
                 && rest.len() >= least
             {
@@ -220,17 +222,19 @@ fn far_from_ends<T: Voxel>(sorted: &[T], low: usize, high: usize) -> Option<&[T]
 
 /// How many values may be left out at one end of the sample: none, or those of its first run of
 /// equal values, of its first two runs, and so on. `runs` begin at that end.
-fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
-    let mut ends = vec![0];
+fn end_lengths<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
+    let mut length = 0;
+    let mut lengths = vec![length];
     for run in runs {
-        ends.push(ends.last().copied().unwrap_or(0) + run.len());
+        length += run.len();
+        lengths.push(length);
     }
-    ends
+    lengths
 }
 
-/// The values of a sorted sample that the window is computed from: all of them; but of floats that
-/// are nearly all zero, only the others.
-fn windowed<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
+/// The values of a sorted sample that the window is computed from: all of them, but without zeros
+/// if the values are floats, of which nearly all are zero.
+fn values_for_window<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     let is_zero = |value: &T| value.to_f64() == 0.0;
     let high = percentile(sorted, 1000 - PERMILLE);
     if T::IS_FLOAT && high.is_some_and(is_zero) && !sorted.iter().all(is_zero) {
@@ -243,9 +247,9 @@ fn windowed<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     Cow::Borrowed(sorted)
 }
 
-/// The finite values of a volume's sample that do not stand for missing data. An error only if
-/// nothing can be read: one damaged chunk must not disable the rest.
-fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, ReadError> {
+/// The finite values of a volume's sample that do not stand for missing data, without outlying time
+/// points. Fails only if nothing can be read: one damaged chunk must not disable the rest.
+fn present_values<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, ReadError> {
     let times = times(volume);
     let regions = regions(volume, times.len());
     let mut frames = Vec::new();
@@ -275,11 +279,11 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
         frame.retain(|value| value.to_f64().is_finite() && !missing.has(*value));
         frame.sort_unstable_by(by_value);
     }
-    Ok(alike(frames).concat())
+    Ok(without_outliers(frames).concat())
 }
 
 /// The time points in the sample: the first, the last, and some evenly in between. A missing time
-/// point is replaced by the next one that exists nearby.
+/// point is replaced by one that exists nearby, if there is one.
 fn times(volume: &dyn Volume) -> Vec<u64> {
     let all = volume.shape().times;
     let count = all.min(TIMES);
@@ -292,7 +296,8 @@ fn times(volume: &dyn Volume) -> Vec<u64> {
     times
 }
 
-/// The first time point that exists from a place on, else the last before it, if it is near enough.
+/// The first time point from `place` on that exists, else the last one before it; `None` if none is
+/// near enough.
 fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
     let end = shape.times.min(place.saturating_add(NEAR_TIMES));
     let before = place.saturating_sub(NEAR_TIMES)..place;
@@ -301,11 +306,12 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
         .find(|time| shape.has(*time))
 }
 
-/// The time points without outliers: time points whose median lies outside the windows of all other
-/// time points. Nothing is left out if more than a fifth are outliers, because then the series
-/// simply changes much. Blank time points are left out before: any number of them if they all have
-/// the same value, else only if they are at most a third of all.
-fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
+/// The values of all time points except outliers. An outlier is a time point whose median is less
+/// than the window of every other time point, or greater. No outlier is left out if more than a
+/// fifth of the time points are outliers, because then the series simply changes much. Before that,
+/// blank time points are left out: any number of them if they all have the same value, else only if
+/// they are at most a third of all.
+fn without_outliers<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
     let blank: Vec<Option<&T>> = frames
@@ -345,7 +351,7 @@ fn values_at<T: Voxel>(frames: &[Vec<T>], permille: usize) -> Vec<f64> {
     values.map(|value| value.to_f64()).collect()
 }
 
-/// The values besides the one at a place.
+/// All values except the one at `place`.
 fn besides(values: &[f64], place: usize) -> impl Iterator<Item = f64> {
     let (before, rest) = values.split_at(place);
     before.iter().chain(rest.iter().skip(1)).copied()
@@ -383,7 +389,8 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
     regions
 }
 
-/// The starts and lengths of boxes along an axis, at multiples of their length.
+/// The starts and lengths of boxes along an axis. The boxes start at multiples of their length, and
+/// contain the centres of `boxes` equal parts of the axis.
 fn spread(boxes: u64, extent: u64, chunk: u64) -> Vec<(u64, u64)> {
     let edge = chunk.max(EDGE).min(extent);
     let mut starts: Vec<u64> = (0..boxes)
@@ -400,8 +407,8 @@ fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
     a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// A percentile of a sorted sample; `None` if it is empty. Its index is rounded such that low and
-/// high percentiles are symmetric.
+/// A percentile of a sorted sample; `None` if it is empty. Its index is rounded towards the nearer
+/// end, so that low and high percentiles are symmetric.
 fn percentile<T>(sorted: &[T], permille: usize) -> Option<&T> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get(if permille <= 500 {
@@ -411,8 +418,8 @@ fn percentile<T>(sorted: &[T], permille: usize) -> Option<&T> {
     })
 }
 
-/// The window of a sorted sample of finite values.
-fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
+/// The window from the 0.1 to the 99.9 percentile of a sorted sample of finite values.
+fn percentile_window<T: Voxel>(sorted: &[T]) -> Option<Window> {
     let lo = percentile(sorted, PERMILLE)?;
     let hi = percentile(sorted, 1000 - PERMILLE)?;
     Some(if T::IS_FLOAT {
@@ -428,10 +435,11 @@ fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
     })
 }
 
-/// The window of values, which are sorted; `None` if there are none. All are finite.
+/// Sorts finite values, and returns their window from the 0.1 to the 99.9 percentile; `None` if
+/// there are none.
 pub fn window_of(values: &mut [f64]) -> Option<Window> {
     values.sort_unstable_by(by_value);
-    between(values)
+    percentile_window(values)
 }
 
 fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
@@ -487,14 +495,14 @@ mod tests {
     fn the_window_leaves_out_one_permille_on_each_side() {
         let values: Vec<u16> = (0..=1000).rev().collect();
         assert_eq!(
-            between(&sorted(values)),
+            percentile_window(&sorted(values)),
             Some(Window::Whole { lo: 1, hi: 999 })
         );
         assert_eq!(
-            between(&sorted(vec![2.0f32, 1.0])),
+            percentile_window(&sorted(vec![2.0f32, 1.0])),
             Some(Window::Real { lo: 1.0, hi: 2.0 })
         );
-        assert_eq!(between::<u8>(&[]), None);
+        assert_eq!(percentile_window::<u8>(&[]), None);
     }
 
     #[test]
@@ -608,7 +616,7 @@ mod tests {
     }
 
     fn of_one<T: Voxel>(volume: &dyn Volume, missing: &Missing, typed: Vec<T>) -> Survey {
-        measured(std::iter::once(volume), typed, missing, Window::AsStored).unwrap()
+        survey_typed(std::iter::once(volume), typed, missing, Window::AsStored).unwrap()
     }
 
     #[test]
@@ -720,7 +728,7 @@ mod tests {
     fn blank_time_points_count_if_they_are_many_and_differ() {
         let kept = |blank: &[u16]| {
             let blank = blank.iter().map(|value| vec![*value; 4]);
-            alike(blank.chain([vec![4, 4, 5, 5]]).collect()).len()
+            without_outliers(blank.chain([vec![4, 4, 5, 5]]).collect()).len()
         };
         assert_eq!((kept(&[0]), kept(&[0, 0, 0, 0])), (1, 1));
         assert_eq!(kept(&[0, 1, 2, 3]), 5);

@@ -20,18 +20,22 @@ pub fn visible(
     for (tile, part) in plan.tiles.iter().zip(&plan.parts) {
         for source in tile.picture.sources() {
             let Some(patch) = &source.patch else { continue };
-            let mask = slab::means(source, patch, true, policy, level)?;
+            let mask = slab::read_intensities(source, patch, true, policy, level)?;
             with_samples!(&level.field, voxels => {
-                let there = places(patch, part).into_iter().filter(|place| !mask.has(*place, voxels[*place]));
-                all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));
+                for place in places(patch, part) {
+                    let value = voxels[place].to_f64();
+                    if value.is_finite() && !mask.has(place, voxels[place]) {
+                        all.push(value);
+                    }
+                }
             });
         }
     }
     Ok(all)
 }
 
-/// The positions of the voxels that these columns and rows of the tile show, among the voxels of
-/// the patch, each once.
+/// The voxels that these columns and rows of the tile show, each once, as indices into the voxels
+/// of the patch.
 fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
     let shown = patch
         .shown()

@@ -12,7 +12,7 @@ use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
 use crate::plan::Shading;
 
-/// Limits below which integer windows are exact in floating point; see [`whole_exact`].
+/// Integer windows with limits below this are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
 /// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as
@@ -48,22 +48,22 @@ pub(super) fn apply<'a>(
 /// Windows voxels without a gamma. An empty window is a threshold.
 fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {
     match *window {
-        Window::AsStored => each(voxels, shades, |v| v.to_f64() as u8),
-        Window::Whole { lo, hi } if hi == lo => each(voxels, shades, |v| {
+        Window::AsStored => shade_each(voxels, shades, |v| v.to_f64() as u8),
+        Window::Whole { lo, hi } if hi == lo => shade_each(voxels, shades, |v| {
             255 * u8::from(if T::IS_FLOAT {
                 v.to_f64() > lo as f64
             } else {
                 v.to_whole() > lo
             })
         }),
-        Window::Whole { lo, hi } if !T::IS_FLOAT => whole(voxels, lo, hi, shades),
-        Window::Whole { lo, hi } => real(voxels, lo as f64, hi as f64, shades),
-        Window::Real { lo, hi } => real(voxels, lo, hi, shades),
+        Window::Whole { lo, hi } if !T::IS_FLOAT => paint_integers(voxels, lo, hi, shades),
+        Window::Whole { lo, hi } => paint_reals(voxels, lo as f64, hi as f64, shades),
+        Window::Real { lo, hi } => paint_reals(voxels, lo, hi, shades),
     }
 }
 
 /// Shades each voxel by the rule.
-fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
+fn shade_each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
     voxels
         .iter()
         .zip(shades)
@@ -72,9 +72,9 @@ fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
 
 /// Windows integers: 255 times the position in the window, rounded half up. In the window from 0 to
 /// 100, 50 is 128.
-fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
-    // Shades change at multiples of 1/510: after a shift by half of that, none of them changes at a
-    // voxel.
+fn paint_integers<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
+    // Shades change at multiples of 1/510, and so perhaps at a voxel, where the estimate would be
+    // undecided. A shift by half of that makes them change only between voxels.
     let least = lo as f64;
     let greatest = hi as f64;
     let estimate = Estimate::new(
@@ -82,13 +82,13 @@ fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
         greatest - least,
     );
     if size_of::<T>() <= 4 && lo.abs() < EXACT && hi.abs() < EXACT {
-        return estimated(voxels, estimate, shades, |v| {
+        return shade_estimated(voxels, estimate, shades, |v| {
             whole_exact(v.to_f64(), least, greatest)
         });
     }
     // Inverted windows are mirrored, so that the division is by a positive number and rounds down.
     let (sign, range) = if hi < lo { (-1, lo - hi) } else { (1, hi - lo) };
-    estimated(voxels, estimate, shades, |v| {
+    shade_estimated(voxels, estimate, shades, |v| {
         let above = (v.to_whole().clamp(lo.min(hi), lo.max(hi)) - lo) * sign;
         (above.saturating_mul(510).saturating_add(range) / range.saturating_mul(2)).clamp(0, 255)
             as u8
@@ -105,21 +105,21 @@ fn whole_exact(v: f64, lo: f64, hi: f64) -> u8 {
     (((v - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8
 }
 
-/// The rule in 64-bit floating point; the cast turns NaN into 0.
-fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
+/// Windows voxels in 64-bit floating point; the cast to `u8` turns NaN into 0.
+fn paint_reals<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     if hi == lo {
-        return each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
+        return shade_each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
     }
     let estimate = Estimate::new(lo, hi - lo);
     let scale = finite_scale(lo, hi);
     let black = lo * scale;
     let range = hi * scale - black;
-    estimated(voxels, estimate, shades, |v| {
+    shade_estimated(voxels, estimate, shades, |v| {
         ((v.to_f64() * scale - black) * 255.0 / range + 0.5) as u8
     });
 }
 
-/// The factor of voxels and limits with which 255 times the width of a window is finite. It is a
+/// A factor for voxels and limits that keeps 255 times the width of the window finite. It is a
 /// power of two and thus changes no shade.
 fn finite_scale(lo: f64, hi: f64) -> f64 {
     if ((hi - lo) * 255.0).is_finite() {
@@ -129,7 +129,7 @@ fn finite_scale(lo: f64, hi: f64) -> f64 {
     }
 }
 
-/// A window in 32-bit floating point, and its maximum error (`slack`) in shades.
+/// A window in 32-bit floating point, and the maximum error (`slack`) of estimates, in shades.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     lo: f32,
@@ -159,19 +159,19 @@ impl Estimate {
 
 /// Shades every voxel as `exact` would: by the estimate if it rounds to the same shade with the
 /// slack subtracted and added, else by `exact`.
-fn estimated<T: Voxel>(
+fn shade_estimated<T: Voxel>(
     voxels: &[T],
     estimate: Option<Estimate>,
     shades: &mut [u8],
     exact: impl Fn(T) -> u8,
 ) {
     let Some(estimate) = estimate else {
-        return each(voxels, shades, exact);
+        return shade_each(voxels, shades, exact);
     };
     let (groups, rest) = voxels.as_chunks();
-    let (places, last) = shades.as_chunks_mut();
-    by_groups(groups, estimate, places, &exact);
-    each(rest, last, exact);
+    let (group_shades, rest_shades) = shades.as_chunks_mut();
+    shade_groups(groups, estimate, group_shades, &exact);
+    shade_each(rest, rest_shades, exact);
 }
 
 /// The number of voxels whose estimates are checked together.
@@ -179,36 +179,37 @@ const GROUP: usize = 32;
 
 multiversion! {
     [T: Voxel] [T]
-    fn by_groups(
+    fn shade_groups(
         groups: &[[T; GROUP]],
         estimate: Estimate,
-        places: &mut [[u8; GROUP]],
+        group_shades: &mut [[u8; GROUP]],
         exact: &impl Fn(T) -> u8,
     ) {
         /// Added to a number below 2^22, leaves it rounded in the lowest bits: cheaper than a
         /// conversion.
         const ROUNDING: f32 = (1 << 23) as f32;
         let Estimate { lo, scale, slack } = estimate;
-        for (voxels, shades) in groups.iter().zip(places) {
-            let mut open = 0;
+        for (voxels, shades) in groups.iter().zip(group_shades) {
+            // Not 0 if a shade differs at the two ends of the slack.
+            let mut undecided = 0;
             for (voxel, shade) in voxels.iter().zip(shades.iter_mut()) {
                 let estimate = (voxel.to_f64() as f32 - lo) * scale;
                 // Written so that NaN becomes 0.
                 let estimate = if estimate > 0.0 { estimate } else { 0.0 };
                 let estimate = if estimate < 255.0 { estimate } else { 255.0 };
                 let least = (estimate - slack + ROUNDING).to_bits();
-                open |= least ^ (estimate + slack + ROUNDING).to_bits();
+                undecided |= least ^ (estimate + slack + ROUNDING).to_bits();
                 *shade = least as u8;
             }
-            if open != 0 {
-                each(voxels, shades, exact);
+            if undecided != 0 {
+                shade_each(voxels, shades, exact);
             }
         }
     }
 }
 
-/// floor(255 · s^gamma + 0.5), where s is the value's position in the window (0 to 1); v ≤ lo → 0
-/// for any exponent.
+/// floor(255 · share^gamma + 0.5), where `share` is the value's position in the window (0 to 1).
+/// Values up to `lo` are 0 for any gamma.
 fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
     let scale = finite_scale(lo, hi);
     let black = lo * scale;
@@ -228,21 +229,22 @@ fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: 
         }
     };
     match size_of::<T>() {
-        1 => looked_up::<T, u8, 256>(voxels, &(0..=u8::MAX).collect::<Vec<_>>(), shade, shades),
-        2 => looked_up::<T, u16, 65536>(voxels, &(0..=u16::MAX).collect::<Vec<_>>(), shade, shades),
-        _ => each(voxels, shades, shade),
+        1 => shade_by_table::<T, u8, 256>(voxels, 0..=u8::MAX, shade, shades),
+        2 => shade_by_table::<T, u16, 65536>(voxels, 0..=u16::MAX, shade, shades),
+        _ => shade_each(voxels, shades, shade),
     }
 }
 
-/// Shades voxels of an 8- or 16-bit type by table lookup; `values` are all values of the type, in
-/// order of their bits.
-fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
+/// Shades voxels of an 8- or 16-bit type by table lookup. `values` are all values of the unsigned
+/// integer of this size, in order: their bits are all values of `T`.
+fn shade_by_table<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     voxels: &[T],
-    values: &[I],
+    values: impl Iterator<Item = I>,
     shade: impl Fn(T) -> u8,
     shades: &mut [u8],
 ) {
-    let values: &[T] = bytemuck::cast_slice(values);
+    let values: Vec<I> = values.collect();
+    let values: &[T] = bytemuck::cast_slice(&values);
     let mut table = vec![0; values.len()];
     // Negative values come after positive ones; the curve is monotone within either half.
     let half = values.len() / 2;
@@ -263,8 +265,8 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
         .for_each(|(index, shade)| *shade = table[(*index).into()]);
 }
 
-/// Fills in the shades between the first and the last, which are set: if both are equal, so are all
-/// shades in between.
+/// Fills in the shades between the first and the last, which are set, of a monotone curve: if both
+/// are equal, so are all in between.
 ///
 /// Finding the 255 steps takes some thousand evaluations; evaluating all 65,536 values would take a
 /// millisecond per curve. Neighbouring values lie further apart than the rounding error of a power,

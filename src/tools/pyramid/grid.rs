@@ -6,7 +6,7 @@
 //! within the voxels in memory; the sums of larger boxes are sums of sums, which can differ from
 //! the renderer's in the last of 53 bits. For labels, a voxel is the first one of its box.
 
-use voltile_base::geometry::{Xyz, held};
+use voltile_base::geometry::{Xyz, box_length};
 use voltile_hdf5::volume::{Samples, Voxel};
 
 /// One sum for each voxel of a box of a level, contiguous in z, y, x order.
@@ -76,7 +76,7 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
     (first..)
         .take(count)
-        .map(|at| held(at, step, extent))
+        .map(|at| box_length(at, step, extent))
         .collect()
 }
 

@@ -53,7 +53,7 @@ pub struct Latest {
 }
 
 impl Default for Latest {
-    /// The current time.
+    /// Counts the creation as an event.
     fn default() -> Self {
         Self {
             created: Instant::now(),
@@ -69,7 +69,7 @@ impl Latest {
             .store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The time since the event.
+    /// The time since the last event.
     pub fn age(&self) -> Duration {
         self.instant().elapsed()
     }
@@ -86,7 +86,7 @@ const PAUSE: Duration = Duration::from_millis(3);
 /// tiles is requested.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// Counts as one job until it is dropped.
+/// A job's place among those that an [`Activity`] counts; dropping it ends the job.
 #[derive(Debug)]
 pub struct Place(Activity);
 
@@ -120,9 +120,9 @@ impl Activity {
         self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
     }
 
-    /// Notes how many threads are stuck. It is not known what each of them does: threads that
-    /// prefetch or finish chunks are taken for stuck first. Otherwise a running job might be taken
-    /// for stuck, and idle work would go on beside it.
+    /// Notes how many threads are stuck. It is not known what each of them does, so threads that
+    /// prefetch or finish chunks are assumed to be stuck before threads that run jobs: a job that
+    /// does run must not be assumed to be stuck, or idle work would go on beside it.
     pub fn set_stuck(&self, threads: usize) {
         let idle = threads.min(self.idle_threads());
         self.0.stuck_idle.store(idle, Ordering::Relaxed);

@@ -114,6 +114,7 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
+    /// Whether the flight has ended, so that dropping it has no effect.
     landed: bool,
 }
 
@@ -185,7 +186,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     }
 
     /// Replaces a ready value for which `is_worse` holds, without marking it as recently used.
-    /// False if there is none, or if `weight` exceeds the budget.
+    /// Returns false if there is no such value, or if `weight` exceeds the budget.
     pub fn replace_if(
         &self,
         key: &K,
@@ -261,8 +262,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         }
     }
 
-    /// Returns once nobody waits for it any more. As a request may join at any moment, whoever ends
-    /// it must then call [`Flight::still_wanted`].
+    /// Returns once nobody waits for the flight any more. As a request may join at any moment,
+    /// whoever wants to end the flight must then call [`Flight::still_wanted`].
     pub async fn unwanted(&self) {
         poll_fn(
             |context| match self.cache.0.lock().slots.peek_mut(&self.key) {
@@ -360,6 +361,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
 }
 
 impl<K: Hash + Eq, V, E> CacheState<K, V, E> {
+    /// Frees a key that is in flight; returns the flight's waiters.
     fn end_flight(&mut self, key: &K) -> Option<Waiters<V, E>> {
         match self.slots.pop(key) {
             Some(Slot::Flying(waiters)) => Some(waiters),

@@ -1,5 +1,5 @@
-//! A queue bounded by the weight of its items, for example their bytes, for threads that must not
-//! wait.
+//! A queue bounded by the weight of its items, for example their bytes. Whoever adds an item says
+//! how long to wait for room.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub struct QueueRoom<'a, T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue. It holds items of `capacity` together, or one item of any weight.
+    /// An empty queue. It holds items of the weight `capacity` together, or one item of any weight.
     pub fn new(capacity: usize) -> Self {
         let state = QueueState {
             items: VecDeque::new(),
@@ -87,6 +87,7 @@ impl<T> Queue<T> {
         items.len()
     }
 
+    /// Locks the state once `holds` is true of it, or once `patience` is over.
     fn wait(
         &self,
         patience: Option<Duration>,

@@ -61,10 +61,11 @@ impl StuckFiles {
 #[derive(Debug)]
 struct WatchedThread {
     stalls: Arc<WatchedThreads>,
-    /// Whether it renders; otherwise it helps.
+    /// Whether it is one of the render threads.
     renders: bool,
     /// Whether a part of its work was refused.
     was_refused: AtomicBool,
+    /// The file that it works on, if any.
     busy: Mutex<Option<FileWork>>,
     /// Whether it waits for a store.
     waits_for_store: AtomicBool,
@@ -77,10 +78,11 @@ struct FileWork {
     /// When it began to read; `None` while it does something else for which it may have to wait for
     /// other threads.
     reads_since: Option<Instant>,
+    /// Whether it has libhdf5's lock.
     in_library: bool,
 }
 
-/// The thread is busy with a file until this is dropped.
+/// The thread is busy with a file until this is dropped; then it is busy as it was before.
 #[must_use]
 pub struct BusyWith(Option<(Arc<WatchedThread>, Option<FileWork>)>);
 
@@ -114,8 +116,8 @@ fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> Bus
     }))
 }
 
-/// Waits for a store, which has limits of time of its own. Meanwhile this thread counts as one that
-/// is stuck, so that it is replaced; the file does not.
+/// Waits for a store, which has time limits of its own. Meanwhile this thread counts as stuck, so
+/// that it is replaced, but the file that it works on does not.
 pub fn waiting_for_store<T>(wait: impl FnOnce() -> T) -> T {
     let thread = THREAD.with_borrow(Clone::clone);
     let set = |waits| {
@@ -154,11 +156,12 @@ fn ensure_not(is_stuck: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unrespon
         let Some(thread) = thread else { return Ok(()) };
         let is_stuck = is_stuck(&thread.stalls.stuck.borrow());
         thread.was_refused.fetch_or(is_stuck, Ordering::Relaxed);
-        refused(is_stuck)
+        fail_if(is_stuck)
     })
 }
 
-fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
+/// Fails if a file, or whatever else is wanted, is stuck.
+fn fail_if(is_stuck: bool) -> Result<(), Unresponsive> {
     if is_stuck {
         Err(Unresponsive(PATIENCE))
     } else {
@@ -176,8 +179,8 @@ impl Drop for RestoredThread {
 }
 
 impl Stalls {
-    /// Watches the calling thread from now on. `renders` says whether it renders, rather than helps
-    /// a thread that does.
+    /// Watches the calling thread from now on. `renders` says whether it is one of the render
+    /// threads.
     pub fn watch_thread(&self, renders: bool) {
         let thread = Arc::new(WatchedThread {
             stalls: Arc::clone(&self.0),
@@ -196,12 +199,12 @@ impl Stalls {
         let _before = RestoredThread(THREAD.take());
         self.watch_thread(false);
         let result = work();
-        refused(was_refused()).map(|()| result)
+        fail_if(was_refused()).map(|()| result)
     }
 
-    /// Marks exactly the files whose reads have not returned. Returns how many of the `most`
-    /// threads that render wait for them, or for a store.
-    pub fn look(&self, most: usize) -> usize {
+    /// Marks the files as stuck that have overdue reads, and no others. Returns how many of the
+    /// `render_threads` threads that render wait for these files, or for a store.
+    pub fn look(&self, render_threads: usize) -> usize {
         let mut stuck = StuckFiles::default();
         let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
@@ -223,7 +226,7 @@ impl Stalls {
             .iter()
             .filter(|(renders, busy)| *renders && stuck.files.contains(&busy.file))
             .count();
-        stuck.everything = waiting >= most;
+        stuck.everything = waiting >= render_threads;
         self.0.stuck.send_if_modified(|before| {
             for file in stuck.files.difference(&before.files) {
                 let file = file.display();
@@ -247,7 +250,7 @@ impl Stalls {
         &self,
         files: impl IntoIterator<Item = &'a Path>,
     ) -> Result<(), Unresponsive> {
-        refused(self.0.stuck.borrow().has_any(files))
+        fail_if(self.0.stuck.borrow().has_any(files))
     }
 
     /// Returns when waiting any longer for something that is made from the files is of no use: not
@@ -266,6 +269,7 @@ impl Stalls {
 }
 
 impl FileWork {
+    /// Whether a read of the file has taken at least [`PATIENCE`].
     fn is_overdue(&self) -> bool {
         self.reads_since
             .is_some_and(|since| since.elapsed() >= PATIENCE)

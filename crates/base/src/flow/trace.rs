@@ -135,14 +135,15 @@ impl Trace {
         Duration::from_nanos(self.stages[stage as usize].load(Ordering::Relaxed))
     }
 
-    /// Draws, and adds the time not spent reading, decoding or waiting in between.
+    /// Runs work that draws. Adds its time to the stage, without the time that was spent reading,
+    /// decoding or waiting in between.
     pub fn draw<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let before = self.not_drawing.load(Ordering::Relaxed);
         let result = work();
         let after = self.not_drawing.load(Ordering::Relaxed);
-        let between = Duration::from_nanos(after.saturating_sub(before));
-        self.add(Stage::Draw, began.elapsed().saturating_sub(between));
+        let not_drawing = Duration::from_nanos(after.saturating_sub(before));
+        self.add(Stage::Draw, began.elapsed().saturating_sub(not_drawing));
         result
     }
 
@@ -186,7 +187,7 @@ fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Draws, and measures it if there is a trace.
+/// Runs work that draws, and measures it if there is a trace.
 pub fn drawing<T>(trace: Option<&Trace>, work: impl FnOnce() -> T) -> T {
     match trace {
         Some(trace) => trace.draw(work),

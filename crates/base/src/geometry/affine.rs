@@ -2,32 +2,34 @@
 
 use super::Xyz;
 
-/// Directions that differ by less than this are equal.
+/// Smaller components of a direction, and smaller shears, are rounding errors.
 const CLOSE: f64 = 1e-6;
 /// Lengths that differ by less than this part of a voxel are equal.
 const VOXEL_TOLERANCE: f64 = 1e-3;
-/// A transform whose volume of a voxel is a smaller part of the product of its edges is flat.
+/// Voxels are flat if their volume is at most this part of the product of their edges' lengths.
 const FLAT: f64 = 1e-9;
 
 type Vector3 = [f64; 3];
 
-/// A transform from indices of voxels (x, y, z) at level 0 to positions in space: the rows of x, y
-/// and z, each with the factors of x, y and z and a shift. Index 0 is the centre of the first
-/// voxel. It can be inverted.
+/// A transform from indices of voxels (x, y, z) at level 0 to positions in space. It can be
+/// inverted. Index 0 is the centre of the first voxel.
+///
+/// The rows compute the x, y and z of a position. A row `[a, b, c, shift]` stands for
+/// `a * x + b * y + c * z + shift`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine([[f64; 4]; 3]);
 
-/// The transform of each time point: unknown, one for all, or one from each of several time points
-/// on, in ascending order.
+/// The transform of each time point: none if it is unknown; else transforms, each with the time
+/// point from which it holds, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transforms(Vec<(u64, Affine)>);
 
 /// A transform taken apart: voxels are scaled, then sheared, then turned, then moved.
 struct AffineParts {
     scale: Vector3,
-    /// How far x moves for each unit of y, x for z, and y for z.
+    /// How far x moves for each unit of y, x for each unit of z, and y for each unit of z.
     shear: Vector3,
-    /// Where the axes point; each of length 1, at right angles.
+    /// The directions of the axes, at right angles, each of length 1.
     axes: [Vector3; 3],
 }
 
@@ -45,12 +47,12 @@ impl Affine {
         ])
     }
 
-    /// From the rows of x, y and z; `None` unless all numbers are finite and voxels have a volume.
+    /// From the rows; `None` unless all numbers are finite and voxels have a volume.
     pub fn new(rows: [[f64; 4]; 3]) -> Option<Self> {
         let affine = Self(rows);
-        let edges: f64 = <[f64; 3]>::from(affine.lengths()).iter().product();
+        let volume_if_upright: f64 = <[f64; 3]>::from(affine.lengths()).iter().product();
         let is_finite = rows.iter().flatten().all(|number| number.is_finite());
-        (is_finite && affine.determinant().abs() > FLAT * edges).then_some(affine)
+        (is_finite && affine.determinant().abs() > FLAT * volume_if_upright).then_some(affine)
     }
 
     /// The transform of voxels whose edges along x, y and z are the given vectors. `first` is the
@@ -95,6 +97,7 @@ impl Affine {
             let mut product = std::array::from_fn(|column| {
                 (0..3).map(|i| row[i] * other.0[i][column]).sum::<f64>()
             });
+            // As a 4 × 4 matrix, `other` has the last row 0, 0, 0, 1.
             product[3] += row[3];
             product
         }))
@@ -104,6 +107,7 @@ impl Affine {
     pub fn inverse(&self) -> Self {
         let [x, y, z] = self.edges();
         let shift = self.translation().into();
+        // The rows of the inverse of the matrix with the columns x, y and z.
         let rows =
             [cross(y, z), cross(z, x), cross(x, y)].map(|row| row.map(|n| n / self.determinant()));
         Self(rows.map(|row| [row[0], row[1], row[2], -dot(row, shift)]))
@@ -133,12 +137,14 @@ impl Affine {
         Self(rows)
     }
 
-    /// Whether the transform only moves voxels. Differences of up to `close` are ignored, in voxels
-    /// for each voxel along an axis.
-    pub fn only_moves(&self, close: Xyz<f64>) -> bool {
-        let close: Vector3 = close.into();
+    /// Whether the transform only moves voxels: the factors of each index differ from those of the
+    /// identity by at most the `tolerance` for that index.
+    pub fn only_moves(&self, tolerance: Xyz<f64>) -> bool {
+        let tolerance: Vector3 = tolerance.into();
         let mut rows = self.0.iter().zip(&Self::IDENTITY.0);
-        rows.all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
+        rows.all(|(own, identity)| {
+            (0..3).all(|axis| (own[axis] - identity[axis]).abs() <= tolerance[axis])
+        })
     }
 
     fn determinant(&self) -> f64 {
@@ -150,28 +156,28 @@ impl Affine {
     /// the plane that it spans with x.
     fn parts(&self) -> AffineParts {
         let [x, y, z] = self.edges();
-        let first = scaled(x, 1.0 / length(x));
-        let xy = dot(first, y);
-        let upright = minus(y, scaled(first, xy));
-        let second = scaled(upright, 1.0 / length(upright));
-        let xz = dot(first, z);
-        let yz = dot(second, z);
-        let rest = minus(minus(z, scaled(first, xz)), scaled(second, yz));
-        let scale = [x, upright, rest].map(length);
-        let shear = [xy / scale[1], xz / scale[2], yz / scale[2]];
+        let x_axis = scaled(x, 1.0 / length(x));
+        let y_on_x = dot(x_axis, y);
+        let y_upright = minus(y, scaled(x_axis, y_on_x));
+        let y_axis = scaled(y_upright, 1.0 / length(y_upright));
+        let z_on_x = dot(x_axis, z);
+        let z_on_y = dot(y_axis, z);
+        let z_upright = minus(z, scaled(x_axis, z_on_x));
+        let z_upright = minus(z_upright, scaled(y_axis, z_on_y));
+        let scale = [x, y_upright, z_upright].map(length);
         AffineParts {
             scale,
-            shear,
-            axes: [first, second, scaled(rest, 1.0 / scale[2])],
+            shear: [y_on_x / scale[1], z_on_x / scale[2], z_on_y / scale[2]],
+            axes: [x_axis, y_axis, scaled(z_upright, 1.0 / scale[2])],
         }
     }
 
-    /// The transform in words, without the scaling by the size of a voxel; `None` if it does
-    /// nothing else. Lengths are in `unit`.
+    /// The transform in words, without the scaling by the size of a voxel (`voxel`, if it is
+    /// known); `None` if it does nothing else. Lengths are in `unit`.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let parts = self.parts();
-        let usual = voxel.map_or(parts.scale, Into::into);
-        let factors: Vector3 = std::array::from_fn(|axis| parts.scale[axis] / usual[axis]);
+        let expected = voxel.map_or(parts.scale, Into::into);
+        let factors: Vector3 = std::array::from_fn(|axis| parts.scale[axis] / expected[axis]);
         let moved: Vector3 = self.translation().into();
         let is_moved = (0..3).any(|axis| moved[axis].abs() > VOXEL_TOLERANCE * parts.scale[axis]);
         let is_scaled = factors
@@ -179,8 +185,8 @@ impl Affine {
             .any(|factor| (factor - 1.0).abs() > VOXEL_TOLERANCE);
         let words: Vec<String> = [
             is_scaled.then(|| format!("scaled by {} (x, y, z)", listed(&factors))),
-            parts.sheared(),
-            parts.turned(),
+            parts.shear_in_words(),
+            parts.rotation_in_words(),
             is_moved.then(|| format!("moved by {} {unit} (x, y, z)", listed(&moved))),
         ]
         .into_iter()
@@ -191,21 +197,24 @@ impl Affine {
 }
 
 impl AffineParts {
-    fn sheared(&self) -> Option<String> {
+    /// Like `sheared by 0.5 (x for y)`; `None` if nothing is sheared.
+    fn shear_in_words(&self) -> Option<String> {
         let named = self.shear.iter().zip(["x for y", "x for z", "y for z"]);
-        let told = named.filter(|(shear, _)| shear.abs() > CLOSE);
-        let words: Vec<String> = told
-            .map(|(shear, name)| format!("{} ({name})", tidy(*shear)))
+        let words: Vec<String> = named
+            .filter(|(shear, _)| shear.abs() > CLOSE)
+            .map(|(shear, name)| format!("{} ({name})", six_digits(*shear)))
             .collect();
         (!words.is_empty()).then(|| format!("sheared by {}", words.join(", ")))
     }
 
-    fn turned(&self) -> Option<String> {
-        let along: Option<Vec<String>> = self.axes.iter().map(along).collect();
-        if let Some(along) = along {
-            let is_usual = along.iter().eq(&["+x", "+y", "+z"]);
+    /// The axes of space along which all axes run, or a rotation; `None` if the axes are those of
+    /// space.
+    fn rotation_in_words(&self) -> Option<String> {
+        let names: Option<Vec<String>> = self.axes.iter().map(axis_along).collect();
+        if let Some(names) = names {
+            let is_usual = names.iter().eq(&["+x", "+y", "+z"]);
             return (!is_usual)
-                .then(|| format!("its axes x, y, z run along {} of space", along.join(", ")));
+                .then(|| format!("its axes x, y, z run along {} of space", names.join(", ")));
         }
         let [x, y, z] = self.axes;
         let is_mirrored = dot(x, cross(y, z)) < 0.0;
@@ -217,7 +226,7 @@ impl AffineParts {
         };
         Some(format!(
             "{mirrored}rotated by {}° about the axis {}",
-            tidy(degrees),
+            six_digits(degrees),
             listed(&about)
         ))
     }
@@ -226,9 +235,9 @@ impl AffineParts {
 impl Transforms {
     /// From the transforms of time points in ascending order; each holds until the next.
     pub fn by_time(all: impl IntoIterator<Item = (u64, Affine)>) -> Self {
-        let mut kept: Vec<(u64, Affine)> = all.into_iter().collect();
-        kept.dedup_by_key(|(_, transform)| *transform);
-        Self(kept)
+        let mut changes: Vec<(u64, Affine)> = all.into_iter().collect();
+        changes.dedup_by_key(|(_, transform)| *transform);
+        Self(changes)
     }
 
     /// The transform of the first time point; `None` if it is unknown.
@@ -236,7 +245,8 @@ impl Transforms {
         self.0.first().map(|(_, transform)| transform)
     }
 
-    /// The transform of a time point; `None` if it is unknown.
+    /// The transform of a time point, that of the first one for earlier ones; `None` if it is
+    /// unknown.
     pub fn at(&self, time: u64) -> Option<&Affine> {
         let before = self.0.iter().rfind(|(from, _)| *from <= time);
         before.or(self.0.first()).map(|(_, transform)| transform)
@@ -263,8 +273,8 @@ impl Transforms {
         )
     }
 
-    /// The transforms in words, without the scaling by the size of a voxel; `None` if they do
-    /// nothing else, or are unknown. Lengths are in `unit`.
+    /// The transforms in words, without the scaling by the size of a voxel (`voxel`, if it is
+    /// known); `None` if they do nothing else, or are unknown. Lengths are in `unit`.
     pub fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let first = self.first()?.in_words(voxel, unit);
         match (self.vary(), first) {
@@ -285,15 +295,17 @@ impl From<Option<Affine>> for Transforms {
     }
 }
 
-/// The axis and the angle, in degrees, of the rotation that takes the axes of space to `axes`.
+/// The axis and the angle, in degrees, of the rotation that takes the axes of space to `axes`, the
+/// columns of its matrix R.
 fn rotation(axes: [Vector3; 3]) -> (Vector3, f64) {
     let [x, y, z] = axes;
-    // The vector of the antisymmetric part: its length is twice the sine.
-    let twice = [y[2] - z[1], z[0] - x[2], x[1] - y[0]];
+    // R less its transpose: the axis times twice the sine of the angle.
+    let skew = [y[2] - z[1], z[0] - x[2], x[1] - y[0]];
+    // (trace of R − 1) / 2.
     let cosine = f64::midpoint(x[0] + y[1] + z[2], -1.0);
-    let degrees = (length(twice) / 2.0).atan2(cosine).to_degrees();
-    // The symmetric part less the cosine is the axis times itself; near half a turn nothing else
-    // tells the axis.
+    let degrees = (length(skew) / 2.0).atan2(cosine).to_degrees();
+    // Near half a turn the sine does not tell the axis. Each column of R plus its transpose, less
+    // twice the cosine on the diagonal, is a multiple of the axis: the longest is the most exact.
     let longest = (0..3)
         .map(|column| -> Vector3 {
             std::array::from_fn(|row| {
@@ -303,26 +315,27 @@ fn rotation(axes: [Vector3; 3]) -> (Vector3, f64) {
         })
         .max_by(|a, b| length(*a).total_cmp(&length(*b)))
         .unwrap_or_default();
-    let sign = if dot(longest, twice) < 0.0 { -1.0 } else { 1.0 };
+    let sign = if dot(longest, skew) < 0.0 { -1.0 } else { 1.0 };
     (scaled(longest, sign / length(longest)), degrees)
 }
 
 /// The axis of space along which a unit vector runs, as in `-y`; `None` if it runs along none.
-fn along(direction: &Vector3) -> Option<String> {
-    let place = (0..3)
-        .find(|place| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE))?;
-    let sign = if direction[place] > 0.0 { '+' } else { '-' };
-    Some(format!("{sign}{}", ['x', 'y', 'z'][place]))
+fn axis_along(direction: &Vector3) -> Option<String> {
+    let axis = (0..3)
+        .find(|axis| (0..3).all(|other| other == *axis || direction[other].abs() <= CLOSE))?;
+    let sign = if direction[axis] > 0.0 { '+' } else { '-' };
+    Some(format!("{sign}{}", ['x', 'y', 'z'][axis]))
 }
 
-/// The numbers as text; numbers that only come from rounding are 0.
+/// The numbers as text. Numbers that are tiny beside the largest are rounding errors, and shown as
+/// 0.
 fn listed(numbers: &Vector3) -> String {
-    let most = numbers
+    let largest = numbers
         .iter()
-        .fold(0.0, |most: f64, number| most.max(number.abs()));
+        .fold(0.0, |largest: f64, number| largest.max(number.abs()));
     numbers
         .map(|number| {
-            tidy(if number.abs() < CLOSE * most {
+            six_digits(if number.abs() < CLOSE * largest {
                 0.0
             } else {
                 number
@@ -331,8 +344,8 @@ fn listed(numbers: &Vector3) -> String {
         .join(", ")
 }
 
-/// A number with six digits.
-fn tidy(number: f64) -> String {
+/// A number rounded to six significant digits, as text.
+fn six_digits(number: f64) -> String {
     format!("{number:.5e}")
         .parse()
         .unwrap_or(number)

@@ -64,8 +64,8 @@ impl Scaling {
     }
 }
 
-/// How a level is derived from a stored one: each voxel is the mean (for labels, the first) of a
-/// box of stored voxels.
+/// A level, and how it is derived from a stored one: each voxel is the mean (for labels, the
+/// first) of a box of stored voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelView {
     /// The level described.
@@ -125,7 +125,7 @@ impl LevelView {
         })
     }
 
-    /// The same level, read without averaging from index `stored`, where exactly it is stored.
+    /// The same level, read as it is from the stored level with the index `stored`.
     pub fn stored_as(self, stored: usize) -> Self {
         Self {
             stored,

@@ -24,7 +24,7 @@ pub struct TileAddress {
 /// How xz and yz tiles show anisotropic voxels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Orthogonal {
-    /// Each section is one row.
+    /// Each z is one row.
     Stored,
     /// Rows are resampled so that pixels are square, given the voxel size (in any unit; only ratios
     /// matter).
@@ -40,8 +40,8 @@ pub struct Placement {
     pub grid: Xyz<i64>,
 }
 
-/// An offset in voxels of level 0 as one in voxels of a level with this downsample factor, rounded
-/// down.
+/// Converts an offset from voxels of level 0 to voxels of a level with this downsample factor,
+/// rounded down.
 pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
     // A quotient by a factor beyond i64 is 0 or -1.
     offset.zip(factor, |offset, factor| {
@@ -49,7 +49,7 @@ pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
     })
 }
 
-/// A run of adjacent rows of a level, and its position among the rows a tile needs.
+/// A run of adjacent rows of a level, and its position among the distinct rows of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowRun {
     /// Positions along the row axis, in voxels of the level.
@@ -59,10 +59,12 @@ pub struct RowRun {
 }
 
 /// The part of a level that a tile shows: never empty, always within the level.
+///
+/// Its *distinct rows* are the rows of the level that the tile shows, each counted once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
     plane: Plane,
-    /// The slices, more than one of a slab.
+    /// The slices: several for a slab, otherwise one.
     slices: Range<u64>,
     columns: Range<u64>,
     runs: Vec<RowRun>,
@@ -73,11 +75,12 @@ pub struct Patch {
     left: usize,
 }
 
-/// For each tile row from the top, the index of the distinct row that it shows.
+/// Which distinct row each tile row shows, from [`Patch::top`] on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ShownRows {
-    /// This many rows, each shown once.
+    /// Every distinct row is shown once; there are this many.
     Each(usize),
+    /// The index of the distinct row that each tile row shows.
     Stretched(Vec<usize>),
 }
 
@@ -104,19 +107,19 @@ pub fn slab_patch(
     let plane = address.plane;
     let shift = view.shift(placement.grid);
     let slices = slices(address, end, view, placement)?;
-    let (columns, left) = within(
+    let (columns, left) = span_of_tile(
         address.column,
         shift[plane.column_axis()],
         view.size[plane.column_axis()],
     )?;
     let (runs, shown, top) = match orthogonal {
         Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
-            let (rows, top) = stretched(address, view, shift.z, voxel);
+            let (rows, top) = stretched_z(address, view, shift.z, voxel);
             let (runs, shown) = runs_of(&rows);
             (runs, shown, top)
         }
         _ => {
-            let (rows, top) = within(
+            let (rows, top) = span_of_tile(
                 address.row,
                 shift[plane.row_axis()],
                 view.size[plane.row_axis()],
@@ -136,7 +139,8 @@ pub fn slab_patch(
     })
 }
 
-/// The level's slices for a URL's slice numbers, as far as there are any; `None` outside.
+/// The slices of the level that URLs number from `address.slice` up to `end`, as far as they exist;
+/// `None` if none does.
 fn slices(
     address: &TileAddress,
     end: u64,
@@ -151,44 +155,47 @@ fn slices(
     (!slices.is_empty()).then_some(slices)
 }
 
-/// The positions of the `index`-th tile along an axis whose first voxel lies `shift` pixels into
-/// the first tile, and the number of the tile's pixels before them; `None` if it lies outside.
-fn within(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usize)> {
+/// The positions that the `index`-th tile shows along an axis of `extent` voxels, whose first voxel
+/// lies `shift` pixels into tile 0; and the number of the tile's pixels before them. `None` if it
+/// shows none.
+///
+/// With shift 100 and extent 600, tile 0 shows 0..412 after 100 pixels, and tile 1 shows 412..600
+/// after 0.
+fn span_of_tile(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usize)> {
     let first = i128::from(index) * TILE as i128 - shift;
     let start = u64::try_from(first.max(0)).ok()?;
     let end = extent.min(u64::try_from(first + TILE as i128).ok()?);
     (start < end).then_some((start..end, (i128::from(start) - first) as usize))
 }
 
-/// The z of each row of a tile drawn with square pixels, from the first to the last that exist, and
-/// the number of rows before them. The first voxel lies `shift` voxels of the level below the first
-/// tile's first row.
-///
-/// Row i of z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in exactly
-/// this order.
-fn stretched(
+/// The z that each row of a tile shows if it is drawn with square pixels, as far as it exists, and
+/// the number of rows before the first one that shows any. The first voxel lies `shift` voxels of
+/// the level below the first tile's first row.
+fn stretched_z(
     address: &TileAddress,
     view: &LevelView,
     shift: i128,
     voxel: Xyz<f64>,
 ) -> (Vec<u64>, usize) {
-    let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
-    let d = voxel.z * view.factor.z as f64;
+    let (pixel, thickness) = view.row_heights(address.plane, voxel);
     let first = address.row.saturating_mul(TILE as u64);
-    let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d) - shift as f64);
+    let rows = (0..TILE as u64)
+        .map(|row| z_of_row(first.saturating_add(row), pixel, thickness) - shift as f64);
     let top = rows.clone().take_while(|z| *z < 0.0).count();
     let inside = rows.skip(top).take_while(|z| *z < view.size.z as f64);
     (inside.map(|z| z as u64).collect(), top)
 }
 
-/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d`
-/// that of a voxel of the level, in the same unit.
-fn shown_by(row: u64, c: f64, d: f64) -> f64 {
-    ((row as f64 * c) / d).floor()
+/// The z shown by a row of a slice drawn with square pixels of the height `pixel`. `thickness` is
+/// that of a voxel of the level, in the same unit. Another order of the operations would round to
+/// other rows.
+fn z_of_row(row: u64, pixel: f64, thickness: f64) -> f64 {
+    ((row as f64 * pixel) / thickness).floor()
 }
 
-/// Splits ascending rows into runs of adjacent ones, and maps each row to the index of its distinct
-/// row.
+/// Splits ascending rows, which may repeat, into runs of adjacent ones, and maps each row to the
+/// index of its distinct row. The rows 4, 4, 5, 8 become the runs 4..6 and 8..9, and the indices
+/// 0, 0, 1, 2.
 fn runs_of(rows: &[u64]) -> (Vec<RowRun>, ShownRows) {
     let mut runs: Vec<RowRun> = Vec::new();
     let mut shown = Vec::with_capacity(rows.len());
@@ -282,12 +289,12 @@ impl Patch {
         each.chain(stretched.iter().copied())
     }
 
-    /// Whether its voxels, row by row, are exactly the tile's pixels.
+    /// Whether the patch's voxels, row by row, are exactly the tile's pixels.
     pub fn is_whole_tile(&self) -> bool {
         self.width() == TILE && self.shown == ShownRows::Each(TILE)
     }
 
-    /// The voxels of one of its runs, in the level.
+    /// The voxels of the level in one of the patch's runs.
     pub fn region(&self, run: &RowRun) -> Region {
         let plane = self.plane;
         Region::between(
@@ -308,7 +315,7 @@ impl LevelView {
         Region::between(start, end)
     }
 
-    /// An offset in voxels of level 0 as one in voxels of this level, rounded down.
+    /// Converts an offset from voxels of level 0 to voxels of this level, rounded down.
     pub fn shift(&self, offset: Xyz<i64>) -> Xyz<i128> {
         at_level(offset, self.factor).map(i128::from)
     }
@@ -321,8 +328,8 @@ impl LevelView {
         })
     }
 
-    /// The end of a slice as drawn in the grid of tiles, in pixels: columns, then rows. Without an
-    /// offset in that grid, its size.
+    /// Where a drawn slice ends in the grid of tiles, in pixels: columns, then rows. If the level's
+    /// first voxel is at 0 in this grid, that is the slice's size.
     pub fn drawn(&self, plane: Plane, grid: Xyz<i64>, orthogonal: Orthogonal) -> (u64, u64) {
         let end = self.end_in(grid);
         let rows = match orthogonal {
@@ -334,15 +341,22 @@ impl LevelView {
         (end[plane.column_axis()], rows)
     }
 
-    /// The number of rows that show z below `end`: estimated by a division, then corrected with the
-    /// row formula.
+    /// The height of a pixel and of a voxel of this level, if a slice is drawn with square pixels,
+    /// in the unit of `voxel`, the size of a voxel at level 0.
+    fn row_heights(&self, plane: Plane, voxel: Xyz<f64>) -> (f64, f64) {
+        let pixel = voxel[plane.column_axis()] * self.level.factor() as f64;
+        let thickness = voxel.z * self.factor.z as f64;
+        (pixel, thickness)
+    }
+
+    /// The number of rows that show z below `end`: estimated by a division, then corrected with
+    /// [`z_of_row`].
     fn stretched_rows(&self, plane: Plane, end: u64, voxel: Xyz<f64>) -> u64 {
-        let c = voxel[plane.column_axis()] * self.level.factor() as f64;
-        let d = voxel.z * self.factor.z as f64;
-        let about = (end as f64 * d / c).ceil() as u64;
-        let near = about.saturating_sub(2)..=about.saturating_add(2);
+        let (pixel, thickness) = self.row_heights(plane, voxel);
+        let estimate = (end as f64 * thickness / pixel).ceil() as u64;
+        let near = estimate.saturating_sub(2)..=estimate.saturating_add(2);
         near.clone()
-            .find(|row| shown_by(*row, c, d) >= end as f64)
+            .find(|row| z_of_row(*row, pixel, thickness) >= end as f64)
             .unwrap_or(*near.end())
     }
 

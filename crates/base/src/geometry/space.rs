@@ -270,6 +270,7 @@ impl Region {
         // A chunk that is too large is cut, along x only if cuts along z and y are not enough.
         for axis in [Axis::Z, Axis::Y, Axis::X] {
             if largest_box(step) > most {
+                // The voxels of the box at one position along the axis.
                 let section = largest_box(step) / step[axis].min(self.size[axis]).max(1);
                 step[axis] = (most / section.max(1)).max(1);
             }
@@ -287,7 +288,7 @@ impl Region {
 
 /// The length of the box at index `position` where an axis of `extent` voxels is divided into boxes
 /// of `step` voxels. The last box may be shorter; every box has at least one voxel.
-pub fn held(position: u64, step: u64, extent: u64) -> u64 {
+pub fn box_length(position: u64, step: u64, extent: u64) -> u64 {
     extent
         .saturating_sub(position.saturating_mul(step))
         .clamp(1, step)

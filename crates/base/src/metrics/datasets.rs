@@ -53,7 +53,7 @@ struct CountersByDataset {
 impl DatasetMetrics {
     /// The counters of the dataset with this name.
     pub fn counters(&self, dataset: &Name) -> Arc<DatasetCounters> {
-        // A label must not be listed twice.
+        // A dataset of this name shares the label, which must not be listed twice.
         if dataset.as_str() == OTHERS {
             return Arc::clone(&self.0.others);
         }
@@ -76,11 +76,11 @@ impl DatasetMetrics {
             CounterByDataset(all.collect())
         };
         let help = "Requests answered, by dataset";
-        registry.register("dataset_requests", help, counters(|of| &of.requests));
+        registry.register("dataset_requests", help, counters(|each| &each.requests));
         let help = "Renders, by dataset";
-        registry.register("dataset_renders", help, counters(|of| &of.renders));
+        registry.register("dataset_renders", help, counters(|each| &each.renders));
         let help = "Bytes of response bodies, by dataset";
-        registry.register("dataset_sent_bytes", help, counters(|of| &of.bytes));
+        registry.register("dataset_sent_bytes", help, counters(|each| &each.bytes));
     }
 
     /// The visible datasets with their counters, and the sum of all datasets without counters of

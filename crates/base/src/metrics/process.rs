@@ -34,12 +34,13 @@ fn max_descriptors() -> Option<u64> {
     }
 }
 
+/// The system writes `kB` and means KiB.
 fn resident_bytes() -> Option<u64> {
     let resident = rest_of_line("/proc/self/status", "VmRSS:")?;
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// The first line of a file that begins so, without its beginning.
+/// The rest of the first line of a file that begins with `beginning`.
 fn rest_of_line(file: &str, beginning: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let rest = text.lines().find_map(|line| line.strip_prefix(beginning));

@@ -15,7 +15,7 @@ use crate::flow::trace::Outcome;
 pub enum Form {
     /// A tile.
     Tile,
-    /// A tile, or a range, as a page wants it.
+    /// A tile, an overview or a range below `/view/`: as a page wants it.
     View,
     /// A thumbnail of a slice.
     Overview,

@@ -17,7 +17,8 @@ pub struct TierCounters {
     pub misses: Counter,
     /// Tiles written.
     pub writes: Counter,
-    /// Tiles not written: too many were waiting, their files had changed, or the tier was away.
+    /// Tiles not written: too many were waiting, their files had changed, or the tier did not
+    /// answer.
     pub dropped: Counter,
     /// Tiles that were found damaged.
     pub corrupt: Counter,
@@ -37,6 +38,7 @@ impl TierCounters {
     }
 
     /// Registers all metrics with this prefix; the circuit breaker's metrics only if there is one.
+    /// Help texts call the tier `what`.
     pub(super) fn register(
         &self,
         registry: &mut Registry,

@@ -16,13 +16,13 @@ use crate::paint::Finite;
 /// A client's changes to how one channel is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Adjustment {
-    /// The colour; `None` leaves it as it is, as for all fields.
+    /// The colour. For all fields, `None` changes nothing.
     pub colour: Option<Colour>,
     /// The value that is drawn black.
     pub lo: Option<Finite>,
     /// The value that is drawn white, or in the full colour.
     pub hi: Option<Finite>,
-    /// The exponent of the curve between `lo` and `hi`; `None` for 1, which is linear.
+    /// The exponent of the curve between `lo` and `hi`; never 1, which is linear and the default.
     pub gamma: Option<Finite>,
 }
 
@@ -43,9 +43,11 @@ pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
         let items: Vec<&str> = text.split(',').map(str::trim).collect();
         let channels = items.len().min(MAX_CHANNELS);
         all.resize(channels.max(all.len()), Adjustment::default());
-        let mut pairs = all.iter_mut().zip(&items);
-        if items.len() > MAX_CHANNELS || !pairs.all(|(channel, item)| channel.set(parameter, item))
-        {
+        let mut is_valid = items.len() <= MAX_CHANNELS;
+        for (channel, item) in all.iter_mut().zip(&items) {
+            is_valid &= channel.set(parameter, item);
+        }
+        if !is_valid {
             return Err(Malformed::Parameter {
                 parameter,
                 value: text.into_owned(),

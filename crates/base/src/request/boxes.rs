@@ -38,15 +38,17 @@ impl BoxRequest {
         let [token, channel, level, file] = *segments else {
             return Err(Malformed::VoxelsShape);
         };
-        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box(file.to_owned()))?;
+        let (region, box_file) =
+            parse_file_name(file).ok_or_else(|| Malformed::Box(file.to_owned()))?;
         let mut channels = channel.split(',').map(Name::new);
+        // There is always a first item.
         let channel = channels.next().unwrap_or_else(|| Name::new(channel))?;
         let others = channels.collect::<Result<Vec<_>, _>>()?;
         if others.len() >= MAX_CHANNELS {
             return Err(Malformed::TooManyChannels(others.len() + 1));
         }
-        if !others.is_empty() && written.format != BoxFormat::Tiff {
-            return Err(Malformed::OneChannel(written.suffix));
+        if !others.is_empty() && box_file.format != BoxFormat::Tiff {
+            return Err(Malformed::OneChannel(box_file.suffix));
         }
         let time = query_value(query, "time");
         let request = BoxRequest {
@@ -57,19 +59,19 @@ impl BoxRequest {
             level: level_of(number("level", level)?)?,
             region,
         };
-        Ok((request, written))
+        Ok((request, box_file))
     }
 }
 
-/// The box and the format that a file name stands for.
-fn box_in(name: &str) -> Option<(Region, &'static BoxFile)> {
+/// The box and the kind of file that a file name stands for.
+fn parse_file_name(name: &str) -> Option<(Region, &'static BoxFile)> {
     BOX_FILES
         .iter()
-        .find_map(|file| Some((box_of(name.strip_suffix(file.suffix)?)?, file)))
+        .find_map(|file| Some((parse_box(name.strip_suffix(file.suffix)?)?, file)))
 }
 
 /// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
-fn box_of(text: &str) -> Option<Region> {
+fn parse_box(text: &str) -> Option<Region> {
     let bounds = ranges(text, |range| {
         let (first, end) = range.split_once('-')?;
         let first = digits(first)?;
@@ -198,7 +200,7 @@ mod tests {
         #[test]
         fn any_text_is_parsed_without_a_panic(text in ".{0,40}", digits in "[0-9_-]{0,40}") {
             let _ = parsed(&format!("/voxels/a/b/0/{text}"));
-            let _ = box_of(&digits);
+            let _ = parse_box(&digits);
         }
     }
 }

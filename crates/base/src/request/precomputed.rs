@@ -87,6 +87,7 @@ fn volume(token: &str, channel: &str) -> Result<PrecomputedVolume, Malformed> {
 /// Parses `FIRST-END`; `None` if that is not a range, or is empty. Either number may be negative:
 /// `-64--32` is (-64, -32).
 fn range(text: &str) -> Option<(i64, i64)> {
+    // The two numbers are separated by the first hyphen after a digit.
     let digit = text.find(|c: char| c.is_ascii_digit())?;
     let hyphen = digit + text.get(digit..)?.find('-')?;
     let first = signed(text.get(..hyphen)?)?;

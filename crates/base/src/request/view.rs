@@ -47,10 +47,10 @@ pub struct RangeRequest {
     pub channel: Name,
     /// The first tile of the slice or slab, of this channel.
     pub first_tile: TileRequest,
-    /// The columns of the rectangle, in pixels of the grid of tiles of the level. Not empty, and not
-    /// yet known to lie within the slice.
+    /// The columns of the rectangle, in pixels of the grid of tiles of the level. Not empty, and
+    /// not yet known to lie within the slice.
     pub columns: Range<u64>,
-    /// Its rows, likewise.
+    /// The rows of the rectangle, in the same pixels; not empty, not yet known to lie within it.
     pub rows: Range<u64>,
 }
 
@@ -70,7 +70,7 @@ impl ViewRequest {
         *slices = first;
         // An overview and a JPEG are parsed by the name of the PNG in their place.
         let png_name;
-        let request: fn(TileRequest) -> Self = if *file == OVERVIEW {
+        let make_request: fn(TileRequest) -> Self = if *file == OVERVIEW {
             *file = FIRST_TILE;
             ViewRequest::Overview
         } else if let Some(stem) = file.strip_suffix(JPEG) {
@@ -84,7 +84,7 @@ impl ViewRequest {
             Malformed::Shape => Malformed::ViewShape,
             other => other,
         })?;
-        Ok(request(TileRequest {
+        Ok(make_request(TileRequest {
             slab,
             adjust,
             ..tile
@@ -109,8 +109,8 @@ impl ViewRequest {
     }
 }
 
-/// The text of the first slice, and the rest of a slab: `10-20.max` is 10, and the greatest values
-/// of the slices before 20; `10` is 10 and no slab.
+/// The number of the first slice as text, and the rest of a slab: `10-20.max` is 10, and the
+/// greatest values of the slices before 20; `10` is 10 and no slab.
 fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
     let Some((first, rest)) = text.split_once('-') else {
         return Ok((text, None));
@@ -145,6 +145,7 @@ fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
     })
 }
 
+/// Parses `CHANNEL:LO:HI:GAMMA:MAP`.
 fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let mut parts = item.split(':');
     let name = Name::new(parts.next()?).ok()?;
@@ -152,17 +153,18 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let hi = finite(parts.next()?)?;
     let gamma = finite(parts.next()?)?;
     let colour = Colour::from_word(parts.next()?)?;
-    // The exponent of the curve, which is not finite if gamma is 0 or very small.
-    let gamma = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
+    // Not finite if gamma is 0 or very small.
+    let exponent = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
     let adjust = Adjustment {
         colour: Some(colour),
         lo: Some(lo),
         hi: Some(hi),
-        gamma: Some(gamma).filter(|gamma| gamma.get() != 1.0),
+        gamma: Some(exponent).filter(|exponent| exponent.get() != 1.0),
     };
     parts.next().is_none().then_some(((name, colour), adjust))
 }
 
+/// Parses a request for the range of what is visible.
 fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malformed> {
     let given = |parameter| {
         let value = query_value(query, parameter).unwrap_or_default();
@@ -203,6 +205,7 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
     })
 }
 
+/// Parses `x0,y0,x1,y1`; `None` if that is not a rectangle, or is empty.
 fn rectangle(text: &str) -> Option<[Range<u64>; 2]> {
     let numbers = text.split(',').map(digits).collect::<Option<Vec<_>>>()?;
     let [x0, y0, x1, y1] = *numbers else {

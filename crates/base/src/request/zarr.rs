@@ -37,7 +37,7 @@ pub struct ZarrRequest {
     pub version: ZarrVersion,
     /// The dataset.
     pub token: VersionedToken,
-    /// The channel, if the image is that of one channel; otherwise it is that of the dataset.
+    /// The channel, if the image has only one; `None` for the image of the whole dataset.
     pub channel: Option<Name>,
     /// The requested part.
     pub part: ZarrPart,
@@ -55,7 +55,7 @@ pub enum ZarrPart {
 /// A chunk of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ZarrChunk {
-    /// The label image that it belongs to, if it is one.
+    /// The label image that the chunk belongs to; `None` for the image itself.
     pub label: Option<Name>,
     /// The level.
     pub level: Level,
@@ -92,7 +92,7 @@ pub enum ZarrDocument {
 }
 
 impl ZarrDocument {
-    /// Whether it contains the attributes of a group.
+    /// Whether the document contains the attributes of a group.
     pub fn has_attributes(self) -> bool {
         !matches!(self, ZarrDocument::Group | ZarrDocument::Array)
     }
@@ -107,6 +107,7 @@ impl ZarrVersion {
         }
     }
 
+    /// The document with this file name, if the version has it.
     fn document(self, file: &str) -> Option<ZarrDocument> {
         match (self, file) {
             (ZarrVersion::V04, ".zgroup") => Some(ZarrDocument::Group),
@@ -196,6 +197,7 @@ fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
     }))
 }
 
+/// The group or the array at a path within an image.
 fn node(segments: &[&str]) -> Option<ZarrNode> {
     Some(match segments {
         [] => ZarrNode::Image,

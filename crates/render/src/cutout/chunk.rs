@@ -3,31 +3,31 @@
 use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::VoxelType;
 
-use super::little_endian::place;
+use super::little_endian::paste;
 use super::segmentation;
-use crate::encode::{EncodeError, deflated};
+use crate::encode::{EncodeError, gzip, zlib};
 use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 
-/// Compression is at most a few percent smaller at higher levels, which take several times as long.
+/// Higher levels save at most a few percent, and take several times as long.
 const DEFLATE_LEVEL: i32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 
 /// Encodes little-endian voxels of the plan's type, in the order component, z, y, x.
-pub(super) fn encoded(
+pub(super) fn encode(
     voxels: Vec<u8>,
     plan: &Cutout,
     format: &ChunkFormat,
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut array = converted(voxels, plan, format.voxel);
+    let mut array = widen(voxels, plan, format.voxel);
     if format.size != plan.region.size {
-        array = padded(&array, plan, format);
+        array = pad(&array, plan, format);
     }
     if format.is_big_endian {
         array
             .chunks_exact_mut(format.voxel.stored_bytes())
             .for_each(<[u8]>::reverse);
     }
-    compressed(array, format.coding)
+    compress(array, format.coding)
 }
 
 /// Encodes little-endian labels of the plan's type as `compressed_segmentation`.
@@ -37,10 +37,10 @@ pub(super) fn segmentation(
     format: SegmentationFormat,
 ) -> Result<Vec<u8>, EncodeError> {
     let bytes = voxels.len();
-    let labels = converted(voxels, plan, format.voxel);
+    let labels = widen(voxels, plan, format.voxel);
     let encoded = match format.voxel {
-        VoxelType::U32 => segmentation::encoded::<u32>(&labels, plan.region.size),
-        _ => segmentation::encoded::<u64>(&labels, plan.region.size),
+        VoxelType::U32 => segmentation::encode::<u32>(&labels, plan.region.size),
+        _ => segmentation::encode::<u64>(&labels, plan.region.size),
     };
     let encoded = encoded.ok_or_else(|| {
         EncodeError::new(
@@ -48,12 +48,12 @@ pub(super) fn segmentation(
             "the labels need larger tables than compressed_segmentation can address".into(),
         )
     })?;
-    compressed(encoded, format.coding)
+    compress(encoded, format.coding)
 }
 
-/// Widens voxels: signed labels and integers by their sign, half floats to single precision. Types
-/// are the same otherwise.
-fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
+/// Converts voxels to a wider type: half floats to single precision, signed integers with their
+/// sign. Voxels that have the width already are returned as they are.
+fn widen(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
     let from = plan.voxel;
     let narrow = from.stored_bytes();
     let wide = to.stored_bytes();
@@ -68,6 +68,7 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
         });
         return values.collect();
     }
+    // Only signed types have an unsigned counterpart.
     let is_signed = from.unsigned().is_some();
     let mut all = Vec::with_capacity(voxels.len() / narrow * wide);
     for value in voxels.chunks_exact(narrow) {
@@ -83,7 +84,7 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
 }
 
 /// Enlarges each component to the format's size.
-fn padded(array: &[u8], plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
+fn pad(array: &[u8], plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
     let own = plan.region.size;
     let width = format.voxel.stored_bytes();
     let own_bytes = own.volume() as usize * width;
@@ -91,16 +92,16 @@ fn padded(array: &[u8], plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
     let mut all = vec![0; plan.components.len() * padded_bytes];
     let components = all.chunks_exact_mut(padded_bytes.max(1));
     for (from, into) in array.chunks_exact(own_bytes.max(1)).zip(components) {
-        place(from, own, into, format.size, Xyz::all(0), width);
+        paste(from, own, into, format.size, Xyz::all(0), width);
     }
     all
 }
 
-fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
+fn compress(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
     let compressed = match coding {
         Coding::Identity => return Ok(array),
-        Coding::Zlib => deflated(&array, DEFLATE_LEVEL, false),
-        Coding::Gzip => deflated(&array, DEFLATE_LEVEL, true),
+        Coding::Zlib => zlib(&array, DEFLATE_LEVEL),
+        Coding::Gzip => gzip(&array, DEFLATE_LEVEL),
         Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL).map_err(|e| e.to_string()),
     };
     compressed.map_err(|problem| EncodeError::new(array.len(), problem))

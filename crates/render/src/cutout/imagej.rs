@@ -15,7 +15,7 @@ use voltile_base::color::{Colour, Rgb};
 use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::VoxelType;
 
-use super::little_endian::interleaved;
+use super::little_endian::interleave;
 use crate::encode::EncodeError;
 use crate::plan::Cutout;
 
@@ -35,7 +35,7 @@ pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
 pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, EncodeError> {
     let voxel = plan.voxel.stored_bytes();
     let section = (plan.region.size.x * plan.region.size.y) as usize * voxel;
-    let voxels = interleaved(voxels, plan, if plan.is_rgb { voxel } else { section });
+    let voxels = interleave(voxels, plan, if plan.is_rgb { voxel } else { section });
     pages(&voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
 }
 
@@ -56,6 +56,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         VoxelType::F32 => 3,
         _ => 1,
     };
+    // 2 for RGB, 1 for grey with black as 0.
     let photometric: u16 = if samples > 1 { 2 } else { 1 };
     let mut file = Cursor::new(Vec::with_capacity(voxels.len()));
     let mut encoder = TiffEncoder::new(&mut file)?;
@@ -77,11 +78,13 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         directory.write_tag(Tag::BitsPerSample, bits.as_slice())?;
         directory.write_tag(Tag::SampleFormat, vec![format; samples].as_slice())?;
         directory.write_tag(Tag::SamplesPerPixel, samples as u16)?;
+        // 1 is no compression.
         directory.write_tag(Tag::Compression, 1u16)?;
         directory.write_tag(Tag::PhotometricInterpretation, photometric)?;
         directory.write_tag(Tag::StripOffsets, u32::try_from(start + number * page)?)?;
         directory.write_tag(Tag::StripByteCounts, u32::try_from(page)?)?;
         directory.write_tag(Tag::RowsPerStrip, size.y as u32)?;
+        // 1 is no unit of TIFF's own: the unit is in the description.
         directory.write_tag(Tag::ResolutionUnit, 1u16)?;
         if let Some((voxel, _)) = &plan.voxel_size {
             directory.write_tag(Tag::XResolution, per_unit(voxel.x))?;
@@ -117,6 +120,8 @@ fn description(plan: &Cutout) -> String {
         let [least, most] = range(plan);
         let _ = writeln!(text, "min={least:?}\nmax={most:?}");
     }
+    // The part of the box that a channel covers, as in `covered_red=0-10_0-20_5-9`, up to but not
+    // including the second numbers.
     for part in plan
         .parts()
         .filter(|part| !part.is_there || part.region.size != plan.region.size)
@@ -152,12 +157,13 @@ fn range(plan: &Cutout) -> [f64; 2] {
     [lo.min(hi) + zero, lo.max(hi) + zero]
 }
 
-/// ImageJ's metadata in parts: the length of each part in bytes, and all parts. The first part lists
-/// the kinds and numbers of the parts after it: one with the display ranges of all channels, and a
-/// look-up table for each channel.
+/// ImageJ's metadata in parts: the length of each part in bytes, and all parts. The first part
+/// begins with `IJIJ`, and lists the kinds and numbers of the parts after it: one with the display
+/// ranges of all channels, and a look-up table for each channel.
 fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     let channels = plan.channels() as u32;
-    let mut counts = vec![20, 16 * channels];
+    // Five words of 4 bytes, and two numbers of 8 bytes for each channel.
+    let mut counts = vec![5 * 4, 2 * 8 * channels];
     let mut parts = Vec::new();
     for (kind, count) in [("IJIJ", None), ("rang", Some(1)), ("luts", Some(channels))] {
         // In the byte order of the file, as all numbers.
@@ -176,7 +182,7 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
         parts.extend(
             (0..3).flat_map(|component| colours.iter().map(move |colour| colour[component])),
         );
-        counts.push(768);
+        counts.push(3 * 256);
     }
     (counts, parts)
 }

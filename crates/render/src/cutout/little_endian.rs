@@ -36,7 +36,7 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
 
 /// Copies a part of `size` voxels of `width` bytes into a box of `whole` voxels; the part's first
 /// voxel belongs at `first`.
-pub(super) fn place(
+pub(super) fn paste(
     part: &[u8],
     size: Xyz<u64>,
     into: &mut [u8],
@@ -53,11 +53,11 @@ pub(super) fn place(
     }
 }
 
-/// Interleaves components, which follow each other: takes `width` bytes of each component in turn.
+/// Interleaves components, which come one after the other: takes `width` bytes of each in turn.
 /// With the size of a voxel as width, the components of each voxel follow each other, as NumPy and
 /// imaging libraries expect colours: `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
 /// With the size of a section, the sections of the components follow each other.
-pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
+pub(super) fn interleave(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values_per_voxel();
     if count == 1 {
         return voxels;
@@ -65,8 +65,8 @@ pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u
     let component_bytes = voxels.len() / count;
     let mut all = Vec::with_capacity(voxels.len());
     for at in (0..component_bytes).step_by(width) {
-        for c in 0..count {
-            all.extend_from_slice(&voxels[c * component_bytes + at..][..width]);
+        for component in 0..count {
+            all.extend_from_slice(&voxels[component * component_bytes + at..][..width]);
         }
     }
     all

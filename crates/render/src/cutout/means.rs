@@ -4,14 +4,14 @@
 use voltile_base::geometry::{Patch, Xyz};
 use voltile_hdf5::volume::{BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, with_samples};
 
-use super::little_endian::{append, place};
+use super::little_endian::{append, paste};
 use crate::downsample::Means;
 use crate::drawing::Drawing;
 use crate::plan::Cutout;
 use crate::slice::{LevelBuffers, parts};
 
 /// Maximum number of bytes of stored voxels from which a part is made. A part is made from as many
-/// voxels as a chunk has, but from at least [`BLOCK_BYTES`].
+/// bytes as a chunk has, but from at least [`BLOCK_BYTES`].
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Fills `into` with one component of the box: little-endian, in the order z, y, x.
@@ -44,8 +44,10 @@ pub(super) fn write(
                 let mut means = Means::new(voxels, view, &patch, &plan.missing, sums);
                 for run in patch.runs() {
                     let from = view.stored_region(&patch.region(run));
-                    let first = (from.start.z - stored.start.z) * stored.size.x * stored.size.y;
-                    means.add_voxels(&voxels[first as usize..][..from.voxels() as usize], &from, run, &[]);
+                    // These are whole sections of the part's stored voxels.
+                    let before = (from.start.z - stored.start.z) * stored.size.x * stored.size.y;
+                    let voxels = &voxels[before as usize..][..from.voxels() as usize];
+                    means.add_voxels(voxels, &from, run, &[]);
                 }
                 means.finish(field);
             });
@@ -53,7 +55,7 @@ pub(super) fn write(
             append(field, plan.voxel, &mut bytes);
             let size = Xyz { z: 1, ..part.size };
             let first = Xyz { z, ..part.start }.zip(plan.region.start, |own, all| own - all);
-            place(&bytes, size, into, whole, first, plan.voxel.stored_bytes());
+            paste(&bytes, size, into, whole, first, plan.voxel.stored_bytes());
         }
     }
     Ok(())

@@ -25,15 +25,16 @@ const TABLES: usize = 1 << 10;
 
 /// Encodes one channel of little-endian labels in z, y, x order; `None` if a table would lie beyond
 /// what the format can address.
-pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>> {
+pub(super) fn encode<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>> {
     let size = size.map(|extent| extent as usize);
     let grid = size.map(|extent| extent.div_ceil(EDGE));
     // The file begins with the offset of its only channel; offsets within the channel count from
-    // there.
-    let headers = WORD * (1 + 2 * grid.x * grid.y * grid.z);
-    let mut file = Vec::with_capacity(headers + labels.len() / 8);
+    // there. A block's header is two words: the offset of its table in the low 24 bits with the
+    // number of bits of an index above, and the offset of its indices.
+    let headers_end = WORD * (1 + 2 * grid.x * grid.y * grid.z);
+    let mut file = Vec::with_capacity(headers_end + labels.len() / 8);
     file.extend(1u32.to_le_bytes());
-    file.resize(headers, 0);
+    file.resize(headers_end, 0);
     let mut tables = RecentTables::new();
     let mut row = vec![[L::zeroed(); VOXELS]; grid.x];
     let mut block = Block::new();
@@ -96,7 +97,7 @@ fn read<L: Label>(
                 cast_slice_mut::<L, u8>(&mut last[place..place + EDGE])[..rest.len()]
                     .copy_from_slice(rest);
             }
-            // Apart from the rest, because copies of a known length are faster.
+            // Separate from the copy of the rest: copies of a constant length are faster.
             for (block, row) in blocks.iter_mut().zip(whole) {
                 cast_slice_mut::<L, u8>(&mut block[place..place + EDGE]).copy_from_slice(row);
             }
@@ -116,12 +117,13 @@ impl RecentTables {
         Self(vec![0..0; TABLES])
     }
 
-    /// The offset of a table equal to this one, which is appended unless a recent one is equal.
+    /// Appends a table to the file, unless an equal one is among the recent tables. Returns the
+    /// offset of the table or of the equal one.
     fn place<L: Label>(&mut self, table: &[L], file: &mut Vec<u8>) -> usize {
-        let mixed = table.iter().fold(0, |mixed, label| {
-            block::hash(mixed << 5 ^ label.to_u64() ^ mixed)
+        let hash = table.iter().fold(0, |hash, label| {
+            block::hash(hash << 5 ^ label.to_u64() ^ hash)
         });
-        let recent = &mut self.0[mixed as usize % TABLES];
+        let recent = &mut self.0[hash as usize % TABLES];
         let start = file.len();
         table
             .iter()

@@ -49,7 +49,7 @@ impl<'a> Writer<'a> {
         self.write();
     }
 
-    /// Pads the current byte with zeros.
+    /// Pads the current byte with zero bits.
     pub fn align(&mut self) {
         self.bits(Bits::new(0, self.count.wrapping_neg() % 8));
     }
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
             out: std::mem::take(&mut self.out),
             ..*self
         };
-        *self = coded(words, pairs, begun);
+        *self = write_words(words, pairs, begun);
     }
 
     #[inline(always)]
@@ -72,6 +72,7 @@ impl<'a> Writer<'a> {
     /// Writes 8 bytes. Only the complete ones count; the next write overwrites the rest.
     #[inline(always)]
     fn write(&mut self) {
+        // The pending bits that fill whole bytes: 0, 8, … or 56.
         let whole = self.count & 0x38;
         debug_assert!(self.out.len() >= 8, "there is room for a word");
         if let Some(room) = self.out.first_chunk_mut::<8>() {
@@ -85,19 +86,20 @@ impl<'a> Writer<'a> {
 
 /// Writes the codes of `words` with the writer `begun`, and returns it.
 ///
-/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into `walk`:
-/// that took up to 1.8 times as long, for an unknown reason.
+/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into the loop
+/// that calls it: that took up to 1.8 times as long, for an unknown reason.
 #[inline(never)]
-fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
+fn write_words<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let mut writer = Writer { ..begun };
     for [a, b, c, d, e, f, g, h] in words {
-        let ((low, n), (high, m)) = (pairs.four([*a, *b, *c, *d]), pairs.four([*e, *f, *g, *h]));
-        writer.add(low, n);
+        let (first, first_bits) = pairs.four([*a, *b, *c, *d]);
+        let (second, second_bits) = pairs.four([*e, *f, *g, *h]);
+        writer.add(first, first_bits);
         // Rare: eight codes have more than 56 bits only if they are hardly shorter than the bytes.
-        if n + m > MAX_BITS {
+        if first_bits + second_bits > MAX_BITS {
             writer.write();
         }
-        writer.add(high, m);
+        writer.add(second, second_bits);
         writer.write();
     }
     writer

@@ -23,6 +23,7 @@ const LENGTH_ORDER: [usize; 19] = [
 const LONGEST_CODE: usize = 14;
 /// Codes of code lengths have at most 7 bits.
 const LONGEST_LENGTH_CODE: usize = 7;
+const SHORTEST_MATCH: usize = 3;
 const LONGEST_MATCH: usize = 258;
 /// The code of the only distance, 1.
 const DISTANCE: Bits = Bits::new(0, 1);
@@ -57,12 +58,12 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Its length in bytes.
+    /// The length of the stream in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Writes it to the front of `out`, which has room for [`SLACK`] bytes more.
+    /// Writes the stream to the front of `out`, which has room for [`SLACK`] bytes more.
     pub fn write(&self, out: &mut [u8]) {
         let mut coder = Coder {
             writer: Writer::new(out),
@@ -73,6 +74,7 @@ impl<'a> Stream<'a> {
         let Coder { mut writer, codes } = coder;
         writer.bits(codes.single[END_OF_BLOCK]);
         writer.align();
+        // The checksum is the only number with the highest byte first.
         writer.bits(Bits::new(adler32(self.bytes).swap_bytes().into(), 32));
     }
 }
@@ -83,6 +85,7 @@ trait Sink {
     fn words(&mut self, words: &[[u8; 8]]);
     /// A byte of 0, then a match of `more` zeros.
     fn zeros(&mut self, more: usize);
+    /// A single byte.
     fn byte(&mut self, byte: u8);
 }
 
@@ -99,17 +102,17 @@ fn walk(bytes: &[u8], sink: &mut impl Sink) {
     rest.iter().for_each(|byte| sink.byte(*byte));
 }
 
-/// The number of leading words that satisfy `alike`.
-fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
+/// The number of leading words for which `holds` is true.
+fn leading(words: &[[u8; 8]], holds: impl Fn(u64) -> bool) -> usize {
     const BLOCK: usize = 16;
-    let is = |word: &[u8; 8]| alike(u64::from_ne_bytes(*word));
-    let singly = |words: &[[u8; 8]]| {
+    let is = |word: &[u8; 8]| holds(u64::from_ne_bytes(*word));
+    let one_by_one = |words: &[[u8; 8]]| {
         words
             .iter()
             .position(|word| !is(word))
             .unwrap_or(words.len())
     };
-    let near = singly(&words[..words.len().min(BLOCK)]);
+    let near = one_by_one(&words[..words.len().min(BLOCK)]);
     if near < BLOCK {
         return near;
     }
@@ -119,12 +122,13 @@ fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
         .iter()
         .take_while(|block| block.iter().fold(true, |all, word| all & is(word)));
     let whole = BLOCK * satisfying.count();
-    whole + singly(&words[whole..])
+    whole + one_by_one(&words[whole..])
 }
 
-/// A run of zeros as matches, and single bytes if fewer than four are left.
+/// Passes on a run of zeros as bytes of 0, each followed by a match of three or more zeros. If at
+/// most three zeros are left, they are single bytes.
 fn zeros(mut run: usize, sink: &mut impl Sink) {
-    while run > 3 {
+    while run > SHORTEST_MATCH {
         let more = (run - 1).min(LONGEST_MATCH);
         sink.zeros(more);
         run -= more + 1;
@@ -133,19 +137,19 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
 }
 
 /// The symbol of a match length, and its extra bits (RFC 1951, section 3.2.5): 265 with one extra
-/// bit, 1, for a length of 12.
+/// bit, 1, for a length of 12. From 265 on, each four symbols have one bit more.
 fn length_symbol(length: usize) -> (usize, Bits) {
     if length == LONGEST_MATCH {
         return (285, Bits::default());
     }
-    let above = length.saturating_sub(3);
+    let above = length.saturating_sub(SHORTEST_MATCH);
     let count = above.checked_ilog2().unwrap_or(0).saturating_sub(2);
     let symbol = 257 + 4 * count as usize + (above >> count);
     let extra = above & ((1 << count) - 1);
     (symbol, Bits::new(extra as u64, count))
 }
 
-/// The number of extra bits that follow a symbol.
+/// The number of extra bits that follow a symbol: 1 for symbols 265 to 268, 2 for the next four.
 fn extra_bits(symbol: usize) -> u32 {
     match symbol {
         265..285 => (symbol as u32 - 261) / 4,
@@ -153,7 +157,7 @@ fn extra_bits(symbol: usize) -> u32 {
     }
 }
 
-/// The number of occurrences of each symbol.
+/// The numbers of bytes and matches.
 struct Counts<'a> {
     pairs: &'a mut Pairs,
     /// Bytes outside pairs.
@@ -174,17 +178,16 @@ impl<'a> Counts<'a> {
         counts
     }
 
+    /// The number of occurrences of each symbol of a block.
     fn total(&self) -> [u32; SYMBOLS] {
         let mut all = [0; SYMBOLS];
         all[..256].copy_from_slice(&self.pairs.totals());
         all.iter_mut()
             .zip(&self.bytes)
             .for_each(|(sum, count)| *sum += count);
-        self.matches
-            .iter()
-            .enumerate()
-            .skip(3)
-            .for_each(|(length, count)| all[length_symbol(length).0] += count);
+        for (length, count) in self.matches.iter().enumerate().skip(SHORTEST_MATCH) {
+            all[length_symbol(length).0] += count;
+        }
         all[END_OF_BLOCK] = 1;
         all
     }
@@ -207,16 +210,15 @@ impl Sink for Counts<'_> {
 
 /// The total length of the codes of these symbols in bits, including extra bits and distances.
 fn body_bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
-    let each = counts.iter().zip(lengths).zip(0..);
-    each.map(|((n, length), symbol)| {
-        let following = if symbol > END_OF_BLOCK {
-            extra_bits(symbol) + DISTANCE.count
-        } else {
-            0
-        };
-        u64::from(*n) * u64::from(u32::from(*length) + following)
-    })
-    .sum()
+    let mut total = 0;
+    for (symbol, (count, length)) in counts.iter().zip(lengths).enumerate() {
+        let mut bits = u32::from(*length);
+        if symbol > END_OF_BLOCK {
+            bits += extra_bits(symbol) + DISTANCE.count;
+        }
+        total += u64::from(*count) * u64::from(bits);
+    }
+    total
 }
 
 /// The codes of a stream.
@@ -224,7 +226,8 @@ struct Codes<'a> {
     pairs: &'a Pairs,
     /// The code of each symbol.
     single: Vec<Bits>,
-    /// The codes of a byte of 0 and a match, for each length of the match.
+    /// The codes of a byte of 0 and a match, for each length of the match; those of the lengths 0
+    /// to 2 are not used.
     runs: Vec<Bits>,
 }
 
@@ -269,6 +272,7 @@ impl Sink for Coder<'_> {
 
 /// The header of a stream and of its only block, with dynamic codes, given by their lengths.
 fn header(lengths: &[u8]) -> Vec<Bits> {
+    // A block lists the lengths of at least 257 codes, and of at least 4 code length codes.
     let used = lengths
         .iter()
         .rposition(|length| *length > 0)

@@ -7,12 +7,8 @@ pub(super) fn entropy(bytes: &[u8]) -> f32 {
     // Four tables: in a single one, each byte of a run would wait for the increment before it.
     let mut tables = [[0u32; 256]; 4];
     let [one, two, three, four] = &mut tables;
-    for word in bytes
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .filter(|word| **word != [0; 8])
-    {
+    let (words, _) = bytes.as_chunks::<8>();
+    for word in words.iter().filter(|word| **word != [0; 8]) {
         let [a, b, c, d, e, f, g, h] = word.map(usize::from);
         one[a] += 1;
         two[b] += 1;

@@ -36,27 +36,29 @@ impl Filter {
     /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `filtered` is
     /// overwritten.
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, filtered: &mut Vec<u8>) -> Filter {
-        let apart = (pixels.len() / row / SAMPLED_ROWS).max(1);
+        let spacing = (pixels.len() / row / SAMPLED_ROWS).max(1);
         let zeros = vec![0; row];
         let sample: Vec<_> = rows(pixels, &zeros)
-            .skip(apart / 2)
-            .step_by(apart)
+            .skip(spacing / 2)
+            .step_by(spacing)
             .collect();
-        let mut best = (f32::INFINITY, Filter::None);
+        let mut best = Filter::None;
+        let mut fewest_bits = f32::INFINITY;
         for filter in Self::ALL {
             filtered.clear();
             for (line, above) in &sample {
                 filter.append(line, above, pixel, filtered);
             }
             let bits = entropy(filtered);
-            if bits < best.0 {
-                best = (bits, filter);
+            if bits < fewest_bits {
+                best = filter;
+                fewest_bits = bits;
             }
         }
-        best.1
+        best
     }
 
-    /// Filters all rows into `out`, each after its filter type byte.
+    /// Filters all rows of `row` bytes into `out`, each after its filter type byte.
     pub fn apply(self, pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
         out.clear();
         out.reserve(pixels.len() + pixels.len() / row);
@@ -70,13 +72,13 @@ impl Filter {
         out.push(self as u8);
         let start = out.len();
         out.extend_from_slice(row);
-        let rest = &mut out[start..];
+        let filtered = &mut out[start..];
         match self {
             Filter::None => {}
-            Filter::Sub => subtract(row, rest.get_mut(pixel..).unwrap_or_default()),
-            Filter::Up => subtract(above, rest),
-            Filter::Average => average(row, above, pixel, rest),
-            Filter::Paeth => paeth(row, above, pixel, rest),
+            Filter::Sub => subtract(row, filtered.get_mut(pixel..).unwrap_or_default()),
+            Filter::Up => subtract(above, filtered),
+            Filter::Average => average(row, above, pixel, filtered),
+            Filter::Paeth => paeth(row, above, pixel, filtered),
         }
     }
 }
@@ -118,8 +120,8 @@ pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u
 }
 
 multiversion! {
-    fn subtract(guess: &[u8], rest: &mut [u8]) {
-        for (byte, guess) in rest.iter_mut().zip(guess) {
+    fn subtract(guess: &[u8], out: &mut [u8]) {
+        for (byte, guess) in out.iter_mut().zip(guess) {
             *byte = byte.wrapping_sub(*guess);
         }
     }
@@ -131,20 +133,21 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from
-/// the bytes to the left, above, and above left.
+/// Fills `out`, except for its first pixel, with the bytes of a row less their predictions; `guess`
+/// predicts a byte from the bytes to the left, above, and above left.
 #[inline(always)]
-fn guessed(
+fn subtract_guesses(
     row: &[u8],
     above: &[u8],
     pixel: usize,
-    rest: &mut [u8],
+    out: &mut [u8],
     guess: impl Fn(u8, u8, u8) -> u8,
 ) {
     const BLOCK: usize = 64;
+    // Rows that are too short for a block are filtered byte by byte.
     let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
         for at in pixel..row.len() {
-            rest[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
+            out[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
         }
         return;
     };
@@ -155,37 +158,40 @@ fn guessed(
         let left = &row[before..before + BLOCK];
         let corner = &above[before..before + BLOCK];
         let above = &above[at..at + BLOCK];
-        let rest = &mut rest[at..at + BLOCK];
+        let out = &mut out[at..at + BLOCK];
         for i in 0..BLOCK {
-            rest[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
+            out[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
         }
     }
 }
 
 multiversion! {
-    fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-        for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+    /// Left of the first pixel are zeros.
+    fn average(row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
+        for (byte, above) in out.iter_mut().zip(above).take(pixel) {
             *byte = byte.wrapping_sub(above / 2);
         }
-        guessed(row, above, pixel, rest, |left, above, _| half_sum(left, above));
+        subtract_guesses(row, above, pixel, out, |left, above, _| half_sum(left, above));
     }
 }
 
 multiversion! {
-    fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-        for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+    /// Left of the first pixel are zeros, so that it is predicted from the pixel above.
+    fn paeth(row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
+        for (byte, above) in out.iter_mut().zip(above).take(pixel) {
             *byte = byte.wrapping_sub(*above);
         }
-        guessed(row, above, pixel, rest, predict);
+        subtract_guesses(row, above, pixel, out, predict);
     }
 }
 
 /// The Paeth predictor: whichever of left, above and corner is nearest to left + above - corner, in
 /// this order.
 ///
-/// In bytes, so that vectors hold more of them: if left and above are on the same side of the
-/// corner, the guess's distance to it is the sum of its distances to the two, else their
-/// difference.
+/// Computed in bytes, so that vectors hold more of them. The distance of left + above - corner to
+/// left is that of above to the corner; its distance to above is that of left to the corner. Its
+/// distance to the corner is the sum of the two if left and above are on the same side of the
+/// corner, else their difference.
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
     let to_left = distance(above, corner);
     let to_above = distance(left, corner);
@@ -203,8 +209,8 @@ fn predict(left: u8, above: u8, corner: u8) -> u8 {
     }
 }
 
-/// The distance of two bytes. (`abs_diff` compiles to 32-bit arithmetic: a quarter as many per
-/// vector.)
+/// The distance of two bytes. (`abs_diff` compiles to 32-bit arithmetic, in which a vector holds a
+/// quarter as many numbers.)
 fn distance(a: u8, b: u8) -> u8 {
     a.saturating_sub(b) | b.saturating_sub(a)
 }

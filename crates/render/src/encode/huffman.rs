@@ -6,7 +6,7 @@
 
 use super::bits::Bits;
 
-/// Upper bound of the unlimited code lengths.
+/// Leaves of a tree that are deeper are counted at this depth. It exceeds all limits of lengths.
 const LONGEST: usize = 32;
 
 /// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.
@@ -26,14 +26,14 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
         lengths[usize::from(only)] = 1;
         return lengths;
     }
-    let mut of_length = limited(tree_depths(&symbols), limit);
+    let mut codes_of_length = limit_lengths(tree_depths(&symbols), limit);
     // The rarest get the longest codes.
     let mut length = limit;
     for (_, symbol) in symbols {
-        while of_length[length] == 0 && length > 1 {
+        while codes_of_length[length] == 0 && length > 1 {
             length -= 1;
         }
-        of_length[length] = of_length[length].saturating_sub(1);
+        codes_of_length[length] = codes_of_length[length].saturating_sub(1);
         lengths[usize::from(symbol)] = length as u8;
     }
     lengths
@@ -41,19 +41,20 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
 
 /// The number of leaves of the Huffman tree at each depth, for symbols sorted by count.
 ///
-/// Inner nodes are created in order of count: the two rarest are at the front of the leaves or of
-/// the nodes.
+/// Nodes are numbered: the leaves first, then inner nodes, which are created in order of count. So
+/// the two rarest nodes without a parent are at the front of the leaves or of the inner nodes.
 fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     let leaves = symbols.len();
     let mut counts: Vec<u64> = symbols.iter().map(|(count, _)| u64::from(*count)).collect();
     let mut parents = vec![0usize; 2 * leaves];
+    // The first leaf and the first inner node without a parent.
     let mut leaf = 0;
     let mut node = leaves;
     while counts.len() + 1 < 2 * leaves {
         let mut sum = 0;
         for _ in 0..2 {
-            let inner = leaf == leaves || (node < counts.len() && counts[node] < counts[leaf]);
-            let rarest = if inner { &mut node } else { &mut leaf };
+            let is_inner = leaf == leaves || (node < counts.len() && counts[node] < counts[leaf]);
+            let rarest = if is_inner { &mut node } else { &mut leaf };
             sum += counts[*rarest];
             parents[*rarest] = counts.len();
             *rarest += 1;
@@ -62,37 +63,39 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     }
     // Parents come after their children, and the root is last.
     let mut depths = vec![0usize; counts.len()];
-    let mut of_depth = [0; LONGEST + 1];
+    let mut leaves_of_depth = [0; LONGEST + 1];
     for node in (0..counts.len().saturating_sub(1)).rev() {
         depths[node] = (depths[parents[node]] + 1).min(LONGEST);
         if node < leaves {
-            of_depth[depths[node]] += 1;
+            leaves_of_depth[depths[node]] += 1;
         }
     }
-    of_depth
+    leaves_of_depth
 }
 
 /// Shortens lengths above `limit`, and lengthens shorter ones until the code is complete again.
-fn limited(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
+/// Takes and returns the number of codes of each length.
+fn limit_lengths(mut codes_of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
     for length in limit + 1..=LONGEST {
-        of_length[limit] += std::mem::take(&mut of_length[length]);
+        codes_of_length[limit] += std::mem::take(&mut codes_of_length[length]);
     }
-    let room = 1u64 << limit;
+    // A slot is a code of `limit` bits; a code that is n bits shorter takes up 2^n slots.
+    let slots = 1u64 << limit;
     let mut taken: u64 = (1..=limit)
-        .map(|length| u64::from(of_length[length]) << (limit - length))
+        .map(|length| u64::from(codes_of_length[length]) << (limit - length))
         .sum();
-    while taken > room {
+    while taken > slots {
         // One code of `limit` bits becomes the sibling of a shorter code, which grows by a bit:
         // this frees one slot.
-        let Some(shorter) = (1..limit).rev().find(|length| of_length[*length] > 0) else {
+        let Some(shorter) = (1..limit).rev().find(|length| codes_of_length[*length] > 0) else {
             break;
         };
-        of_length[limit] -= 1;
-        of_length[shorter] -= 1;
-        of_length[shorter + 1] += 2;
+        codes_of_length[limit] -= 1;
+        codes_of_length[shorter] -= 1;
+        codes_of_length[shorter + 1] += 2;
         taken -= 1;
     }
-    of_length
+    codes_of_length
 }
 
 /// The canonical codes for lengths of at most 15 (RFC 1951, section 3.2.2), as deflate writes them.

@@ -7,8 +7,8 @@ use voltile_base::geometry::TILE;
 use super::EncodeError;
 use crate::plan::PixelKind;
 
-/// From 1 to 100. It is in no address and no key: another quality needs another number of the
-/// rules of rendering.
+/// The quality, from 1 to 100. Addresses and keys do not contain it: whoever changes it must also
+/// raise the number of the rules of rendering, which is in every key.
 const QUALITY: u8 = 80;
 
 /// Encodes the grey or coloured pixels of a tile as a baseline JPEG with colours in full

@@ -64,9 +64,9 @@ impl Pairs {
             let pair = usize::from(u16::from_le_bytes(bytes));
             (u64::from(self.numbers[pair]), u32::from(self.lengths[pair]))
         };
-        let (one, i) = pair([a, b]);
-        let (two, j) = pair([c, d]);
-        (one | two << (i & 63), i + j)
+        let (low, low_bits) = pair([a, b]);
+        let (high, high_bits) = pair([c, d]);
+        (low | high << (low_bits & 63), low_bits + high_bits)
     }
 }
 
@@ -74,6 +74,7 @@ multiversion! {
     fn totals(counts: &Table<u32>) -> [u32; 256] {
         let mut totals = [0; 256];
         let (rows, _) = counts.as_chunks::<256>();
+        // The first byte of a pair is its column, and the second one its row.
         for row in rows {
             totals.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
         }
@@ -86,12 +87,13 @@ multiversion! {
     fn join(codes: &[Bits; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
         let bits_of = codes.map(|code| code.bits as u32);
         let length_of = codes.map(|code| code.count as u8);
-        // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
-        let above = length_of.map(|length| 1u32 << (length & 31));
+        // The second code is shifted above the first by a multiplication: shifts by different
+        // amounts need more than SSE2.
+        let shift_factors = length_of.map(|length| 1u32 << (length & 31));
         let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
         for ((&bits, &length), (numbers, lengths)) in bits_of.iter().zip(&length_of).zip(rows) {
-            for ((joint, first), above) in numbers.iter_mut().zip(&bits_of).zip(&above) {
-                *joint = first | bits.wrapping_mul(*above);
+            for ((joint, first), factor) in numbers.iter_mut().zip(&bits_of).zip(&shift_factors) {
+                *joint = first | bits.wrapping_mul(*factor);
             }
             lengths.iter_mut().zip(&length_of).for_each(|(sum, first)| *sum = first + length);
         }

@@ -4,8 +4,8 @@
 //! Blocks have few distinct labels: 1 to 3 on average in segmentations of cells, 12 where neurites
 //! are split into supervoxels. So all voxels are compared with one label after the other, many at a
 //! time and without branches. Keys of 16 bits are compared: the low bits if the labels differ in no
-//! other bits, or else hashes, checked afterwards. Only blocks of many labels are looked
-//! up voxel by voxel, in a hash table.
+//! other bits, or else hashes, in which case the result is checked. Only in blocks of many labels
+//! are voxels looked up one by one, in a hash table.
 
 use bytemuck::Pod;
 use voltile_base::simd::multiversion;
@@ -58,13 +58,10 @@ pub(super) struct Block<L> {
 
 impl<L: Label> Block<L> {
     pub(super) fn new() -> Self {
-        let table = Vec::with_capacity(VOXELS);
-        let indices = [0; VOXELS];
-        let high = [0; VOXELS];
         Self {
-            table,
-            indices,
-            high,
+            table: Vec::with_capacity(VOXELS),
+            indices: [0; VOXELS],
+            high: [0; VOXELS],
             slots: Box::new([0; SLOTS]),
         }
     }
@@ -115,7 +112,7 @@ impl<L: Label> Block<L> {
             .all(|(label, index)| self.table[usize::from(*index)] == *label)
     }
 
-    /// Looks up the label of each voxel that differs from the one before.
+    /// Looks up the label of each voxel in the hash table, unless the voxel before has the same.
     fn look_up(&mut self, labels: &[L; VOXELS]) {
         self.table.clear();
         self.slots.fill(0);
@@ -196,7 +193,8 @@ multiversion! {
     }
 }
 
-/// A hash by 32-bit products, because not all processors have vectors of longer ones.
+/// A hash by 32-bit products, because not all processors have vectors of longer ones. The factors
+/// are those of xxHash.
 #[inline(always)]
 pub(super) fn short_hash(label: u64) -> u16 {
     let low = label as u32;
@@ -220,8 +218,8 @@ pub(super) fn hash(value: u64) -> u64 {
     value.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
-/// Packs indices below 2^`BITS`, eight at a time: neighbouring lanes of a 64-bit word are merged
-/// until one is left.
+/// Packs indices below 2^`BITS`, eight at a time: the low bits of neighbouring bytes of a 64-bit
+/// word are moved together, then those of pairs of bytes, then those of fours.
 fn pack<const BITS: usize>(indices: &[u8; VOXELS], file: &mut Vec<u8>) {
     let mut bits = [0; VOXELS / 2];
     let mut length = 0;

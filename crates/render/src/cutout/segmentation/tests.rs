@@ -45,7 +45,7 @@ fn check(labels: &[u64], size: Xyz<u64>) -> usize {
         .iter()
         .flat_map(|label| label.to_le_bytes())
         .collect();
-    let file = encoded::<u64>(&wide, size).unwrap();
+    let file = encode::<u64>(&wide, size).unwrap();
     assert!(decoded::<u64>(&file, size) == labels, "{size}");
     let narrow: Vec<u64> = labels.iter().map(|label| label & 0xffff_ffff).collect();
     let bytes: Vec<u8> = narrow
@@ -53,7 +53,7 @@ fn check(labels: &[u64], size: Xyz<u64>) -> usize {
         .flat_map(|label| (*label as u32).to_le_bytes())
         .collect();
     assert!(
-        decoded::<u32>(&encoded::<u32>(&bytes, size).unwrap(), size) == narrow,
+        decoded::<u32>(&encode::<u32>(&bytes, size).unwrap(), size) == narrow,
         "{size}"
     );
     file.len()
