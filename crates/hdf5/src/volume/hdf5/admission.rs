@@ -22,6 +22,7 @@ pub(super) struct Admission {
     pub number: u64,
     /// The file itself.
     pub own: Arc<FileBytes>,
+    /// The other files that may be opened, by the path with which the library opens each.
     others: Mutex<HashMap<PathBuf, FileIdentity>>,
     failures: AtomicU64,
 }

@@ -2,6 +2,15 @@
 //! superblock, and in which other format it is if it is no HDF5 file.
 //!
 //! It is read without the library, which says only that it cannot open a file.
+//!
+//! A superblock begins with a signature of 8 bytes. The fields that are read lie at these bytes:
+//!
+//! ```text
+//! version             8:   0    1    2 or 3
+//! size of an address      13   13         9
+//! flags                    –    –        11
+//! base address            24   28        12   then one other address, then the end of the file
+//! ```
 
 use std::fs::File;
 use std::io;
@@ -10,16 +19,16 @@ use std::path::Path;
 
 /// The first bytes of a superblock (HDF5 file format, section II.A).
 const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
-/// The number of bytes of a superblock that are read. The end of the file is in the first 52 bytes
-/// of each version.
+/// The number of bytes of a superblock that are read: in all versions, the address of the end of
+/// the file lies in the first 52.
 const SUPERBLOCK_BYTES: usize = 52;
 /// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks
 /// of version 3.
 const SWMR_WRITING: u8 = 4;
 /// The flag of a file that is open for writing, in superblocks of version 3.
 const WRITING: u8 = 1;
-/// In a file that may be no HDF5 file, the superblock is looked for before this position. Few files
-/// have longer user blocks.
+/// In a file that may be no HDF5 file, the superblock is looked for before this position, which
+/// means at 0, 512, 1024, 2048 and 4096. Few files have longer user blocks.
 const SEARCH_END: u64 = 4097;
 /// The number of bytes that are compared with [`FORMATS`].
 const FORMAT_BYTES: usize = 512;
@@ -95,7 +104,8 @@ pub fn is_hdf5(file: &File) -> io::Result<bool> {
     Ok(place.is_some())
 }
 
-/// The words for a folder that is a tree of chunks in another format; `None` if it is none.
+/// Names the format of a folder that is a tree of chunks, such as "a Zarr tree"; `None` if it is no
+/// such tree.
 pub fn tree_at(folder: &Path) -> Option<&'static str> {
     let marked = TREES
         .iter()
@@ -121,14 +131,14 @@ fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
 /// The name of the family driver in the driver information block.
 const FAMILY: &[u8] = b"NCSAfami";
 
-/// The end of an HDF5 file according to its superblock; `None` if the superblock does not tell, or
-/// need not be right, because the file is being written in SWMR mode.
+/// The end of an HDF5 file of this length according to its superblock; `None` if the superblock
+/// does not tell, or need not be right, because the file is being written in SWMR mode.
 pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     let place = superblock_at(read, length).ok()??;
     let mut bytes = [0; SUPERBLOCK_BYTES];
     let known = read(&mut bytes, place).ok()?;
     let bytes = bytes.get(..known)?;
-    // The positions of the size of an address, and of the base address.
+    // The positions of the size of an address, and of the base address, in this version.
     let (size_at, base_at) = match bytes.get(8)? {
         0 => (13, 24),
         1 => (13, 28),
@@ -161,8 +171,8 @@ pub(super) fn is_of_family(read: ReadAt<'_>) -> bool {
     bytes.windows(FAMILY.len()).any(|name| name == FAMILY)
 }
 
-/// Whether a file is being written in SWMR mode, according to its superblock. A writer that crashed
-/// leaves this mark.
+/// Whether a file is being written in SWMR mode, according to its superblock. A writer that crashes
+/// leaves the mark behind.
 pub(super) fn is_marked_as_written(read: ReadAt<'_>) -> io::Result<bool> {
     marks(read).map(|marks| marks & SWMR_WRITING != 0)
 }
@@ -179,7 +189,8 @@ fn marks(read: ReadAt<'_>) -> io::Result<u8> {
     };
     let mut bytes = [0; 12];
     read(&mut bytes, place)?;
-    Ok(if bytes[8] == 3 { bytes[11] } else { 0 })
+    let [.., version, _, _, flags] = bytes;
+    Ok(if version == 3 { flags } else { 0 })
 }
 
 /// Why a file is no HDF5 file; `None` if it is one, or cannot be read.

@@ -2,13 +2,20 @@
 //! changes.
 //!
 //! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache
-//! directory, with the length and the modification time that the file had. The record is locked
-//! while the file is read, so that processes that start together do not all read it. Within a
-//! process, files are read one after the other, but none waits for a file that does not answer.
+//! directory, with the length and the modification time (seconds and nanoseconds) that the file
+//! had. This record is one line:
+//!
+//! ```text
+//! voltile digest 1 af1349b9… 1048576 1700000000 123456789
+//! ```
+//!
+//! The record is locked while the file is read, so that processes that start together do not all
+//! read it. Within a process, files are read one after the other, but none waits for a file that
+//! does not answer.
 //!
 //! Whoever writes the record of a file decides which tiles are shown of it. So a record is believed
-//! only if nobody but this user can have written it. It can be read by nobody who may not read the
-//! file.
+//! only if nobody but this user can have written it. Only those who may read the file may read its
+//! record.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -38,7 +45,7 @@ const LONGEST: u64 = 512;
 const PIECE: usize = 1 << 20;
 /// How often progress is logged.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A read that makes no progress for this time is not waited for.
+/// A thread does not wait for its turn if the read of another file makes no progress for this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Computes and keeps digests.
@@ -46,11 +53,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Digests {
     /// A cache directory, for files whose folders cannot be written.
     cache: Option<PathBuf>,
-    /// The contents of files that have been identified, by path, each with the state of the file.
+    /// By the path of a file: its state when it was identified, and what identifies its contents.
     known: Mutex<HashMap<PathBuf, (String, Fingerprint)>>,
     /// Locked while a file is read.
     turn: Mutex<()>,
-    /// The number of pieces read so far of all files.
+    /// The number of pieces that have been read so far, of all files together.
     pieces: AtomicU64,
 }
 
@@ -89,7 +96,8 @@ impl Digests {
         (known_state == state).then_some(*id)
     }
 
-    /// Waits until no other file is read, or the read of another file makes no progress.
+    /// Waits until no other file is being read. `None`, without the turn, if the read of another
+    /// file makes no progress.
     fn wait_for_turn(&self) -> Option<MutexGuard<'_, ()>> {
         loop {
             let before = self.pieces.load(Ordering::Relaxed);
@@ -105,7 +113,7 @@ impl Digests {
     /// The digest from a record, or computed from the file and recorded.
     fn find_or_compute(&self, bytes: &FileBytes, state: &str) -> io::Result<blake3::Hash> {
         let places = self.record_paths(&bytes.path);
-        if let Some(digest) = places.iter().find_map(|place| recorded(place, state)) {
+        if let Some(digest) = places.iter().find_map(|place| recorded_at(place, state)) {
             return Ok(digest);
         }
         let Some((place, mut record)) = places
@@ -192,7 +200,7 @@ fn is_cache(folder: &Path) -> bool {
 }
 
 /// The digest in the record at a path, if it is of the file in this state.
-fn recorded(place: &Path, state: &str) -> Option<blake3::Hash> {
+fn recorded_at(place: &Path, state: &str) -> Option<blake3::Hash> {
     let mut record = options().read(true).open(place).ok().filter(is_own)?;
     // Fails while another process writes the record, or reads the file for it.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
@@ -223,6 +231,8 @@ fn is_own(record: &File) -> bool {
     })
 }
 
+/// Options to open a record, which another user may have replaced: by a symbolic link, which is not
+/// followed, or by a pipe, which is not waited for.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
@@ -240,8 +250,8 @@ fn read_record(record: &mut File, state: &str) -> Option<blake3::Hash> {
         .read_to_string(&mut text)
         .ok()?;
     let line = text.strip_suffix('\n')?.strip_prefix(HEAD)?.trim_start();
-    let (digest, state_then) = line.split_once(' ')?;
-    if state_then != state {
+    let (digest, recorded_state) = line.split_once(' ')?;
+    if recorded_state != state {
         return None;
     }
     blake3::Hash::from_hex(digest).ok()

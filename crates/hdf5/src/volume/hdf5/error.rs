@@ -28,7 +28,7 @@ pub enum OpenError {
         /// The reason, in words.
         problem: String,
     },
-    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are
+    /// A dataset is intact but not a volume: it has too few axes or too many, or elements that are
     /// not numbers.
     #[error("{object} in {file}: {what}")]
     NotAVolume {

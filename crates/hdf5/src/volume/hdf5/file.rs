@@ -1,6 +1,6 @@
 //! Open files: one descriptor each, shared by all datasets in a file and all links to it.
 //!
-//! A file is closed with the last dataset in it.
+//! A file is closed when the last dataset in it is closed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -32,14 +32,17 @@ pub struct StoredFile {
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
-    /// Chunks of a growing file that have been used and are not written again: the length and the
-    /// digest of each, by address. If one of them differs, the file was written anew.
+    /// Chunks of a growing file that have been read and that its writer will not write again: the
+    /// length and the digest of each, by address. If one of them differs, the file was written
+    /// anew.
     landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
     /// Dropped last: it has the file closed, and the descriptor with it.
     pub(super) handles: LazyHandles,
 }
 
 impl StoredFile {
+    /// Opens a file. `before` is the file as it was open until now; if it has only grown since, the
+    /// landmarks and the identity continue.
     fn open(
         location: Location,
         growing: Option<bool>,
@@ -88,8 +91,8 @@ impl StoredFile {
         outer.map(|(address, chunk)| (*address, *chunk)).collect()
     }
 
-    /// Compares a chunk that is not written again with its landmark, or makes it one. If they
-    /// differ, the file was written anew, and counts as changed from now on.
+    /// Compares a chunk that will not be written again with the landmark at its address, or makes
+    /// it one. If they differ, the file was written anew, and counts as changed from now on.
     pub(super) fn compare_landmark(&self, address: u64, length: u32, digest: Fingerprint) {
         let chunk = (length, digest);
         let known = *self.landmarks.lock().entry(address).or_insert(chunk);
@@ -103,7 +106,7 @@ impl StoredFile {
         self.bytes.is_remote()
     }
 
-    /// Identifies the file and its generation, as it was when it was opened.
+    /// The identity of the file when it was opened.
     pub fn identity(&self) -> &FileIdentity {
         &self.bytes.identity
     }
@@ -254,7 +257,7 @@ impl Files {
         }
     }
 
-    /// The store of the objects among them.
+    /// The store from which objects are read.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -299,6 +302,7 @@ impl Files {
     /// The notice that the end of an open file is missing, if it is; `file` is its location without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
+        // Of a file that is opened as a growing one, nothing is missing.
         [None, Some(false)].into_iter().find_map(|growing| {
             let slot = self.open.lock().get(&(file.clone(), growing)).cloned()?;
             slot.open_file()?.truncation.clone()
@@ -317,8 +321,8 @@ impl Files {
         self.open_resolved(resolved, growing)
     }
 
-    /// Removes these files, changed or not, so that they are opened again when next needed: files
-    /// that they refer to may have changed. They are no longer refused.
+    /// Forgets these files, changed or not, so that each is opened again when it is next needed,
+    /// because files that it refers to may have changed. They are no longer refused.
     pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
         let files: HashSet<&Location> = files.into_iter().collect();
         self.refused.lock().retain(|file, _| !files.contains(file));

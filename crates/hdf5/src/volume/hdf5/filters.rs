@@ -3,9 +3,10 @@
 //! A dataset's filters are parsed once into a [`Pipeline`]. If a filter or its parameters are not
 //! supported here, the dataset is read through the library. Each filter has its own module, whose
 //! `decode` gets the stored bytes and a limit for the decoded size: sizes stated in a chunk are
-//! checked against this limit before memory is allocated. Formats: the HDF5 File Format
-//! Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and filters
-//! registered with The HDF Group. The filter modules do not depend on HDF5.
+//! checked against this limit before memory is allocated. The parameters of a filter, a few numbers
+//! of 32 bits, are stored with the dataset. The HDF5 File Format Specification lists the library's
+//! own filters ("Data Storage – Filter Pipeline Message"), and The HDF Group registers all others.
+//! The filter modules do not depend on HDF5.
 
 mod bits;
 mod bitshuffle;
@@ -40,7 +41,7 @@ use crate::volume::ReadError;
 /// Why the bytes of a chunk could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    /// The name of a filter, and the fault in its data; "it" in the fault refers to the data.
+    /// The name of a filter, and what is wrong with its data, such as "it ends too early".
     #[error("the {0} data of a chunk cannot be decoded: {1}; the file may be damaged")]
     Filter(&'static str, FilterError),
     /// The decoded size is not the size of a chunk.
@@ -49,12 +50,12 @@ pub(super) enum DecodeError {
 }
 
 impl DecodeError {
-    /// Whether a filter is missing, which reading the bytes again does not mend.
+    /// Whether a filter is missing. Then it does not help to read the bytes again.
     pub(super) fn is_unsupported(&self) -> bool {
         matches!(self, DecodeError::Filter(_, FilterError::Unsupported(_)))
     }
 
-    /// The error of reading a chunk. `place` is the file and the dataset.
+    /// The error of reading a chunk. `place` names the file and the dataset, `chunk` the chunk.
     pub(super) fn at(self, place: String, chunk: &str) -> ReadError {
         let text = format!("chunk {chunk}: {self}");
         match self {
@@ -119,8 +120,8 @@ const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> SupportedFil
 /// The smallest number of a filter that is not the library's own.
 const FIRST_FOREIGN: i32 = 256;
 
-/// Registers the filters with the library, except the library's own, so that it can decode what it
-/// reads itself.
+/// Registers the filters with the library, except the library's own, so that it can decode the
+/// chunks that it reads itself.
 pub(super) fn register() -> hdf5::Result<()> {
     FILTERS
         .iter()
@@ -134,9 +135,9 @@ struct NumberedFilter<const ID: i32>;
 impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
     const ID: i32 = ID;
 
-    /// The library does not say how long a decoded chunk is. The limit is 16 times its stored
-    /// length, but at least 64 MiB and at most 1 GiB: decoders allocate as much as the limit, and
-    /// the process ends if an allocation fails.
+    /// The library does not say how long a decoded chunk is. The limit is 16 times the chunk's
+    /// stored length, but at least 64 MiB and at most 1 GiB: some decoders allocate as much as the
+    /// limit, and the process ends if an allocation fails.
     fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
         let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
         let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
@@ -147,8 +148,8 @@ impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
 const DEFLATE: i32 = 1;
 const BLOSC2: i32 = 32026;
 
-/// Names for messages: of filters that are not decoded here, and of deflate, which users know as
-/// gzip.
+/// Names that messages use: for filters that are not decoded here, and for deflate, which users
+/// know as gzip.
 const NAMES: &[(i32, &str)] = &[
     (DEFLATE, "deflate (gzip)"),
     (32013, "zfp"),
@@ -185,8 +186,8 @@ impl Decoder for Undecodable {
     }
 }
 
-/// The decoder of filters that have only rounded the values, or have stored them as they were:
-/// there is nothing to decode.
+/// The decoder of a filter that only rounded the values before they were stored, or stored them as
+/// they were: there is nothing to decode.
 #[derive(Debug)]
 struct Unchanged;
 
@@ -206,8 +207,8 @@ impl Decoder for Unchanged {
         Ok(bytes)
     }
 
-    fn bound(&self, before: usize, _size: usize) -> usize {
-        before
+    fn most_stored(&self, input: usize, _size: usize) -> usize {
+        input
     }
 
     fn needed_for(&self, needed: usize, _size: usize) -> usize {
@@ -291,8 +292,8 @@ impl Pipeline {
         self.0.iter().all(|stage| stage.is_decoded)
     }
 
-    /// Whether only a stored chunk shows that chunks can be decoded: it may have skipped a missing
-    /// filter, and the codec of blosc2 is named in its bytes.
+    /// Whether chunks must be looked at to know if they can be decoded: they may have skipped a
+    /// missing filter, and the codec of blosc2 is named in their bytes.
     pub(super) fn needs_probe(&self) -> bool {
         !self.is_complete() || self.0.iter().any(|stage| stage.id == BLOSC2)
     }
@@ -302,8 +303,8 @@ impl Pipeline {
         matches!(self.0.as_slice(), [stage] if stage.id == DEFLATE)
     }
 
-    /// Whether the stored bytes of a chunk with this mask go to libdeflate, which may read them
-    /// from a mapped file ([`super::mapping::Mapping::lend`]).
+    /// Whether decoding a chunk with this mask begins with deflate: libdeflate may read the stored
+    /// bytes from a mapped file ([`super::mapping::Mapping::lend`]).
     pub(super) fn begins_with_deflate(&self, mask: u32) -> bool {
         let first_decoder = self.applied(mask).last();
         first_decoder.is_some_and(|stage| stage.id == DEFLATE)
@@ -313,7 +314,7 @@ impl Pipeline {
     pub(super) fn most_stored(&self, size: usize) -> usize {
         self.0
             .iter()
-            .fold(size, |before, stage| stage.decoder.bound(before, size))
+            .fold(size, |input, stage| stage.decoder.most_stored(input, size))
     }
 
     /// The filters that a chunk went through. A set bit in `mask` means that the filter at that
@@ -321,6 +322,7 @@ impl Pipeline {
     fn applied(&self, mask: u32) -> impl Iterator<Item = &FilterStage> {
         let stages = (0..).zip(&self.0);
         stages.filter_map(move |(position, stage)| {
+            // From position 32 on, the mask has no bits, and no filter is skipped.
             let is_skipped = mask.checked_shr(position).unwrap_or(0) & 1 == 1;
             (!is_skipped).then_some(stage)
         })
@@ -329,7 +331,7 @@ impl Pipeline {
     /// Fails if a chunk with this mask went through a filter that is not decoded here.
     pub(super) fn ensure_decodes(&self, mask: u32) -> Result<(), DecodeError> {
         match self.applied(mask).find(|stage| !stage.is_decoded) {
-            // Its decoder fails whatever the bytes are.
+            // Its decoder is [`Undecodable`], which fails whatever the bytes are.
             Some(stage) => stage.decode(Cow::default(), 0, 0).map(drop),
             None => Ok(()),
         }
@@ -340,6 +342,10 @@ impl Pipeline {
     ///
     /// `mask` tells which filters were skipped. If the result is shorter than `size`, the checksums
     /// of the compressors (zlib's Adler-32) were not verified, only fletcher32.
+    ///
+    /// Example: the first 200 bytes are wanted of a chunk of 1000 numbers of 2 bytes that was
+    /// shuffled, then deflated. The shuffle needs the 1000 low bytes and the first 100 high bytes,
+    /// so deflate decodes at least 1100 bytes, and at most 2000.
     pub(super) fn decode(
         &self,
         stored: &[u8],
@@ -355,7 +361,7 @@ impl Pipeline {
         for stage in self.applied(mask) {
             applied.push((stage, limit, needed));
             needed = stage.decoder.needed_for(needed, size);
-            limit = stage.decoder.bound(limit, size);
+            limit = stage.decoder.most_stored(limit, size);
         }
         // Only filters decode a prefix: without any, all bytes must be there.
         let least = if applied.is_empty() { size } else { wanted };

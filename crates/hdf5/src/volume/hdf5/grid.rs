@@ -33,7 +33,7 @@ pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
     })
 }
 
-/// The position with this index in a dense array of this shape, the opposite of [`linear`].
+/// The position with this index in a dense array of this shape, the inverse of [`linear`].
 fn unravelled(shape: &Position, index: u64) -> Position {
     let mut rest = index;
     let mut position = [0; RANK];
@@ -100,6 +100,9 @@ impl Stripes {
 
     /// The blocks within the range of `length` positions from `first`, clipped to it: the first
     /// position and the length of each. At most the first `most` blocks.
+    ///
+    /// Example: blocks of 2 at 0, 5, 10, …, in the range of 6 positions from 1, give (1, 1) and
+    /// (5, 2).
     pub fn within(&self, first: u64, length: u64, most: usize) -> Vec<(u64, u64)> {
         let Self {
             start,
@@ -108,7 +111,7 @@ impl Stripes {
             block,
         } = self.joined();
         let end = first.saturating_add(length);
-        // The blocks that end before the range.
+        // The number of blocks that end before the range.
         let last_of_first_block = start.saturating_add(block).saturating_sub(1);
         let skipped = first.saturating_sub(last_of_first_block).div_ceil(stride);
         let mut blocks = Vec::new();
@@ -145,7 +148,8 @@ impl ChunkPart {
     }
 }
 
-/// The shape of a dataset and of its chunks.
+/// The shape of a dataset and of its chunks. The position of a chunk counts chunks along each axis,
+/// its number counts them in stored order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     shape: Position,
@@ -185,17 +189,17 @@ impl Grid {
         product(&self.counts())
     }
 
-    /// The number of a chunk, counted in stored order.
+    /// The number of the chunk at this position.
     pub fn number(&self, at: &Position) -> u64 {
         linear(&self.counts(), at)
     }
 
-    /// The chunk with this number, which must be less than [`Grid::chunks`].
+    /// The position of the chunk with this number, which must be less than [`Grid::chunks`].
     pub fn numbered(&self, number: u64) -> Position {
         unravelled(&self.counts(), number)
     }
 
-    /// The chunk that contains this voxel; it may lie outside the dataset.
+    /// The position of the chunk that contains this voxel; it may lie outside the dataset.
     pub fn containing(&self, voxel: &[u64]) -> Position {
         let voxel = padded(voxel, 0);
         std::array::from_fn(|axis| voxel[axis] / self.chunk[axis])
@@ -217,7 +221,8 @@ impl Grid {
         std::array::from_fn(|axis| (self.shape[axis] - origin[axis]).min(self.chunk[axis]))
     }
 
-    /// The number of voxels of a chunk, in stored order, up to the last one of a part of it.
+    /// How many voxels of a chunk, in stored order, must be decoded for a part of it: those up to
+    /// the part's last voxel, inclusive.
     pub fn prefix_of(&self, part: &ChunkPart) -> u64 {
         linear(&self.chunk, &part.last()).saturating_add(1)
     }
@@ -228,7 +233,7 @@ impl Grid {
         (0..RANK).any(|axis| origin[axis] + self.chunk[axis] > self.shape[axis])
     }
 
-    /// The chunks that intersect a box, in stored order.
+    /// The positions of the chunks that intersect a box, in stored order.
     pub fn chunks_of(&self, stored: &StoredBox) -> impl Iterator<Item = Position> + use<> {
         let first = self.containing(&stored.start);
         let last = self.containing(&stored.last());

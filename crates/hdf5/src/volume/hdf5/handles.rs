@@ -3,8 +3,8 @@
 //! A file that is open in the library takes more than half a MiB, whatever its settings: the hash
 //! table of its metadata cache alone has 512 KiB. Once the datasets have been described and their
 //! chunk indexes read, hardly any request needs the library. So only the files used last stay open
-//! in it; another one is opened again when it is needed, from the descriptor that it was opened
-//! from first. A growing file stays open: it is served as of the time when it was opened.
+//! in it. Any other file is opened again when the library needs it, from the same descriptor as the
+//! first time. A growing file always stays open, because it is served as it was when it was opened.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use super::{filters, library};
 
 /// How many files stay open in the library.
 const MAX_FILES: usize = 8;
-/// How many datasets of each stay open: 64.
+/// How many datasets of each file stay open: 64.
 const MAX_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// A file that is open in the library.
@@ -29,7 +29,7 @@ const MAX_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 pub(super) struct Handles {
     pub file: File,
     root: Group,
-    /// By their paths along hard links.
+    /// The datasets used last, by their paths along hard links.
     datasets: InnerLock<LruCache<String, Dataset>>,
 }
 
@@ -65,8 +65,8 @@ impl Handles {
 #[derive(Debug, Default)]
 pub(super) struct RecentFiles {
     files: InnerLock<VecDeque<Arc<Handles>>>,
-    /// Files that a thread will close once it has the library's lock. They are few: without that
-    /// lock, no file is opened.
+    /// Files that a thread will close once it has the library's lock. They are few, because no file
+    /// can be opened while that lock is not free.
     closing: Mutex<Vec<ClosingFile>>,
 }
 
@@ -90,6 +90,7 @@ impl RecentFiles {
         let mut closing = self.closing.lock();
         closing.push(file);
         if closing.len() > 1 {
+            // The thread that was started for the first of them will close this one, too.
             return;
         }
         drop(closing);
@@ -100,7 +101,9 @@ impl RecentFiles {
         }
     }
 
+    /// Closes the files to close, and forgets those of them that were used last.
     fn close_all(&self) {
+        // Their handles are dropped at the end, when the locks of this module are free again.
         drop(library_lock::with(|held| {
             let closing = std::mem::take(&mut *self.closing.lock());
             let mut files = self.files.lock(held);

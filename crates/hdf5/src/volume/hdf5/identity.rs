@@ -19,8 +19,8 @@ use voltile_base::tile::Fingerprint;
 use super::library_lock;
 use crate::store::{Location, Object, Version};
 
-/// The contribution of files to a key, in any order, and the rules of access that protect what is
-/// made from them.
+/// The contribution of files to a key, and the rules of access that protect what is made from them.
+/// The order of the files matters unless their contents are identified.
 #[derive(Debug)]
 pub struct KeyOf<'a> {
     files: Vec<&'a FileIdentity>,
@@ -41,8 +41,8 @@ impl<'a> KeyOf<'a> {
 }
 
 impl Hash for KeyOf<'_> {
-    /// If contents are identified, only the contents count, and the names of missing files. All
-    /// other identities are then of symbolic links that lead to the files.
+    /// If the contents of any file are identified, only contents count, and the names of missing
+    /// files. All other identities are then those of symbolic links that lead to the files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
         // Public data has the same keys as in earlier versions.
@@ -62,7 +62,7 @@ impl Hash for KeyOf<'_> {
 
 /// A file in one state: location, device, inode, length and modification time. If any of these
 /// differs, the contents may have changed; an edit that preserves length and modification time is
-/// not detected.
+/// not detected. The state of an object in a store is its version.
 ///
 /// A missing file has an identity too, which changes when the file appears.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +72,8 @@ pub struct FileIdentity {
     /// Identifies a file that may grow while it is open: the same in all states between which it
     /// has only grown. `None` for all other files.
     growth: Option<Fingerprint>,
-    /// Identifies the contents: equal for equal contents, wherever they are. `None`: unknown, or
-    /// keys are not made from it.
+    /// Identifies the contents: equal for equal contents, wherever they are. `None` if keys are
+    /// made from location and state instead.
     content: Option<Fingerprint>,
 }
 
@@ -155,7 +155,7 @@ impl FileIdentity {
         }
     }
 
-    /// This identity; if `is_growing`, of a file that may grow while it is open.
+    /// Marks this as the identity of a file that may grow while it is open, if `is_growing`.
     pub(super) fn growing_if(self, is_growing: bool) -> Self {
         if !is_growing {
             return self;
@@ -169,13 +169,13 @@ impl FileIdentity {
         self.growth.is_some()
     }
 
-    /// Identifies a growing file from one state to the next as long as it only grows.
+    /// Identifies a growing file; does not change as long as the file only grows.
     pub fn growth(&self) -> Option<Fingerprint> {
         self.growth
     }
 
-    /// This identity; `before` is that of an earlier state since which the file has only grown, if
-    /// one is known.
+    /// This identity with the growth of `before`, the identity of an earlier state since which the
+    /// file has only grown, if one is known.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         Self {
             growth: before.map_or(self.growth, |before| before.growth),
@@ -183,7 +183,8 @@ impl FileIdentity {
         }
     }
 
-    /// Whether the file was modified within this time before now, as far as its clock says.
+    /// Whether the file was modified within this time before now, if the clock of its file system
+    /// agrees with ours.
     pub fn was_modified_within(&self, time: Duration) -> bool {
         let (seconds, _) = self.modified();
         let since = SystemTime::now()
@@ -259,8 +260,8 @@ impl FileIdentity {
         }
     }
 
-    /// Whether it is a growing file in whose place is another one, or a shorter one. Queries the
-    /// file system.
+    /// Whether a growing file was replaced by another one, or has become shorter. Queries the file
+    /// system.
     pub fn was_rewritten(&self) -> bool {
         if !self.is_growing() {
             return false;
@@ -310,7 +311,8 @@ impl FileState {
 
 impl Hash for FileIdentity {
     /// Omits the device number: it may differ after a reboot or on another machine that mounts the
-    /// same disk, and the cached tiles would be lost.
+    /// same disk, and the cached tiles would be lost. The state of a file is hashed as an `Option`,
+    /// as in earlier versions, so that keys stay the same.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         if let Some(content) = self.content {
             return content.hash(hasher);

@@ -43,6 +43,7 @@ pub(super) struct ChunkIndex {
     grid: Grid,
     /// Sorted by number.
     entries: OnceLock<Vec<Entry>>,
+    /// The furthest position of a chunk along each axis, computed when it is first needed.
     furthest: OnceLock<Position>,
     /// Held by the thread that reads the entries.
     filling: Mutex<()>,
@@ -74,12 +75,13 @@ impl ChunkIndex {
         Ok(find(self.entries(None)?, number))
     }
 
-    /// The entry of a chunk that was written, if the index has been read.
+    /// The entry of a chunk, if it was written and the index has been read.
     pub fn known_entry(&self, number: u64) -> Option<Entry> {
         find(self.entries.get()?, number)
     }
 
-    /// The furthest position of a written chunk along each axis, if the index has been read.
+    /// Along each axis, the position of the furthest chunk that was written, if the index has been
+    /// read.
     pub fn furthest(&self) -> Option<&Position> {
         let entries = self.entries.get()?;
         Some(self.furthest.get_or_init(|| {
@@ -153,7 +155,7 @@ impl ChunkIndex {
         match self.tree(handle, &metadata) {
             Ok(Some(tree)) => btree::entries(&metadata, &tree, &self.grid, until).map(Some),
             Ok(None) => Ok(None),
-            // The library has read this header, so it may be in a form that only we do not know.
+            // The library has read this header, so it may be intact, but in a form unknown here.
             Err(IndexError::Wrong(problem)) => {
                 tracing::warn!(
                     "{place}: the index of its chunks is read through the HDF5 library: {problem}"
@@ -192,7 +194,7 @@ impl ChunkIndex {
             // read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
             let reported = grid.containing(info.offset);
-            let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
+            let at = rotation.map_or(reported, |rotation| rotation.true_position(&reported));
             if grid.holds(&at) {
                 entries.push(Entry {
                     number: grid.number(&at),
@@ -201,6 +203,7 @@ impl ChunkIndex {
                     mask: info.filter_mask,
                 });
             }
+            // Anything but 0 ends the visit.
             i32::from(entries.len() > MAX_CHUNKS || is_late(until))
         });
         visited.map_err(unreadable)?;

@@ -7,9 +7,10 @@ use super::{FilterError, ensure_fits};
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// Buffered bits, most significant first. After the first `held` bits there may already be some
-    /// of the next ones.
+    /// The next bits, most significant first.
     window: u64,
+    /// How many bits of the window have been taken from `rest`. The bits after them are 0, or
+    /// already the first bits of `rest`: a refill sets the same ones.
     held: u32,
 }
 
@@ -31,6 +32,7 @@ impl<'a> BitReader<'a> {
                 return None;
             }
         }
+        // 64 bits, by which Rust does not shift, if `count` is 0.
         let value = self.window.checked_shr(64 - count).unwrap_or(0);
         self.drop_bits(count);
         Some(value as u32)
@@ -63,11 +65,12 @@ impl<'a> BitReader<'a> {
         self.held -= count;
     }
 
-    /// Fills the buffer to more than 56 bits, or with all that are left.
+    /// Fills the window to at least 56 bits, or with all that are left.
     #[inline]
     fn refill(&mut self) {
         if let Some(next) = self.rest.first_chunk() {
             self.window |= u64::from_be_bytes(*next) >> self.held;
+            // Only bytes that lie in the window as a whole are taken from `rest`.
             let taken = (63 - self.held) / 8;
             self.rest = &self.rest[taken as usize..];
             self.held += taken * 8;
@@ -83,7 +86,8 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Numbers of `bits` bits (at most 64), packed without gaps.
+/// Numbers of `bits` bits (at most 64), packed without gaps: the 12-bit numbers 0x123 and 0xabc are
+/// the bytes 12 3a bc.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedNumbers<'a> {
     pub bytes: &'a [u8],
@@ -119,49 +123,53 @@ impl IntegerLayout {
         Ok(bytes)
     }
 
-    /// Unpacks one number per element, maps it by `value`, and writes the results.
+    /// Unpacks one number per element, and maps it to the value of the element. Fails if the
+    /// elements have more than `limit` bytes.
     pub fn unpack(
         self,
         packed: PackedNumbers<'_>,
         limit: usize,
-        value: impl Fn(u64) -> u64,
+        to_value: impl Fn(u64) -> u64,
     ) -> Result<Vec<u8>, FilterError> {
         let mut out = vec![0; self.bytes(limit)?];
         if (packed.bytes.len() as u64) * 8 < self.count as u64 * u64::from(packed.bits) {
             return Err("it ends too early".into());
         }
         match self.width {
-            1 => fill::<1>(&mut out, packed, self.big_endian, value),
-            2 => fill::<2>(&mut out, packed, self.big_endian, value),
-            4 => fill::<4>(&mut out, packed, self.big_endian, value),
-            _ => fill::<8>(&mut out, packed, self.big_endian, value),
+            1 => fill::<1>(&mut out, packed, self.big_endian, to_value),
+            2 => fill::<2>(&mut out, packed, self.big_endian, to_value),
+            4 => fill::<4>(&mut out, packed, self.big_endian, to_value),
+            _ => fill::<8>(&mut out, packed, self.big_endian, to_value),
         }
         Ok(out)
     }
 }
 
+/// Unpacks numbers to elements of `N` bytes, which fill `out`.
 fn fill<const N: usize>(
     out: &mut [u8],
     packed: PackedNumbers<'_>,
     big_endian: bool,
-    value: impl Fn(u64) -> u64,
+    to_value: impl Fn(u64) -> u64,
 ) {
     let put = |number: u64, target: &mut [u8; N]| {
-        target.copy_from_slice(&value(number).to_le_bytes()[..N]);
+        target.copy_from_slice(&to_value(number).to_le_bytes()[..N]);
         if big_endian {
             target.reverse();
         }
     };
     let targets = out.as_chunks_mut::<N>().0;
-    let done = by_eights(packed, targets, &put);
-    for (index, target) in targets.iter_mut().enumerate().skip(done) {
+    let unpacked = unpack_by_eights(packed, targets, &put);
+    for (index, target) in targets.iter_mut().enumerate().skip(unpacked) {
         put(packed.number(index), target);
     }
 }
 
-/// Unpacks groups of eight numbers of at most 16 bits, in a third of the time that it takes one by
-/// one; returns how many numbers it unpacked, 0 if they are wider.
-fn by_eights<const N: usize>(
+/// Unpacks all whole groups of eight numbers, in a third of the time that it takes one by one;
+/// returns how many numbers these are. Numbers of more than 16 bits are not unpacked.
+///
+/// Eight numbers of n bits are n whole bytes.
+fn unpack_by_eights<const N: usize>(
     packed: PackedNumbers<'_>,
     targets: &mut [[u8; N]],
     put: &impl Fn(u64, &mut [u8; N]),
@@ -186,7 +194,7 @@ fn by_eights<const N: usize>(
     of_bits!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 }
 
-/// The eight numbers in `BITS` bytes, each at an offset known at compile time.
+/// The eight numbers of `BITS` bits in as many bytes. The offset of each is known at compile time.
 #[inline(always)]
 fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
     let mut word = [0; 16];
@@ -196,6 +204,8 @@ fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
 }
 
 impl PackedNumbers<'_> {
+    /// The number with this index. One that is too long for [`PackedNumbers::part`] is joined from
+    /// two parts: the lower one has 32 bits.
     #[inline(always)]
     fn number(self, index: usize) -> u64 {
         let position = index * self.bits as usize;
@@ -208,11 +218,13 @@ impl PackedNumbers<'_> {
         }
     }
 
-    /// The number of `bits` bits (1 to 57) that begins at the bit `position`; zeros past the end.
+    /// The number of `bits` bits that begins at the bit `position`; bits past the end are 0. At
+    /// least 1 bit, and at most 57: up to 7 bits of the 64 that are read lie before the number.
     #[inline(always)]
     fn part(self, position: usize, bits: u32) -> u64 {
         let bytes = self.bytes.get(position / 8..).unwrap_or_default();
         let window = bytes.first_chunk().copied().unwrap_or_else(|| {
+            // Fewer than eight bytes are left.
             let mut last = [0; 8];
             last[..bytes.len()].copy_from_slice(bytes);
             last

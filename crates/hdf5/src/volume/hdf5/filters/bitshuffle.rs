@@ -1,10 +1,10 @@
-//! bitshuffle (filter 32008): the first bits of all elements, then all second bits, …; then LZ4,
-//! zstd or nothing.
+//! bitshuffle (filter 32008): a block's lowest bits of all elements, then all second bits, and so
+//! on. The block may then be compressed by LZ4 or zstd.
 //!
-//! Works in blocks whose element count is a multiple of eight; up to seven elements at the end are
-//! stored as is. Compressed blocks follow the same header as in lz4, but are never stored
-//! uncompressed. See K. Masui et al., "A compression scheme for radio data in high performance
-//! computing" (2015).
+//! The number of elements of a block is a multiple of eight; up to seven elements at the end of a
+//! chunk are stored as they are, after all blocks. Compressed blocks are stored as in [`lz4`], with
+//! the same header, but none is stored uncompressed. See K. Masui et al., "A compression scheme for
+//! radio data in high performance computing" (2015).
 
 use super::cursor::ByteCursor;
 use super::{Decoder, FilterError, ensure_fits, lz4, max_compressed, shuffle, zstd};
@@ -24,7 +24,8 @@ pub(super) struct Bitshuffle {
 type DecompressBlock = fn(&[u8], &mut [u8]) -> Result<(), FilterError>;
 
 impl Bitshuffle {
-    /// Parses the filter's parameters; `None` if they are invalid.
+    /// Parses the filter's parameters: two numbers of the version, the bytes per element, the
+    /// elements per block (0: the default), and the compression. `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         let [_major, _minor, element, options @ ..] = values else {
             return None;
@@ -62,20 +63,21 @@ impl Decoder for Bitshuffle {
             decompress,
         } = *self;
         let mut input = ByteCursor(bytes);
-        let (size, block) = match decompress {
+        let (size, block_bytes) = match decompress {
             None => (bytes.len(), block * element),
             Some(_) => (input.long_size_be()?, input.size_be()?),
         };
         ensure_fits(size, limit)?;
-        if size % element != 0 || block == 0 || block % (8 * element) != 0 {
+        let eight_elements = 8 * element;
+        if size % element != 0 || block_bytes == 0 || block_bytes % eight_elements != 0 {
             let problem =
-                format!("{size} bytes in blocks of {block} cannot be elements of {element}");
+                format!("{size} bytes in blocks of {block_bytes} cannot be elements of {element}");
             return Err(problem.into());
         }
         let mut out = vec![0; size];
-        let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
-        let mut scratch = vec![0; block.min(shuffled.len())];
-        for target in shuffled.chunks_mut(block) {
+        let (shuffled, tail) = out.split_at_mut(size - size % eight_elements);
+        let mut scratch = vec![0; block_bytes.min(shuffled.len())];
+        for target in shuffled.chunks_mut(block_bytes) {
             let planes = match decompress {
                 None => input.take(target.len())?,
                 Some(decompress) => {
@@ -91,47 +93,52 @@ impl Decoder for Bitshuffle {
         Ok(out)
     }
 
-    fn bound(&self, before: usize, size: usize) -> usize {
-        self.decompress.map_or(before, |_| max_compressed(size))
+    fn most_stored(&self, input: usize, size: usize) -> usize {
+        self.decompress.map_or(input, |_| max_compressed(size))
     }
 }
 
 /// Reassembles the bits of each element.
 ///
-/// `planes` has one row of bits for each bit of an element, least significant byte first, with one
-/// bit per element. Both slices have the same length; the number of elements must be a multiple of
-/// eight.
+/// `planes` has one row of bits for each bit of an element: row r has bit r % 8 of byte r / 8 of
+/// every element. In a row, element e is bit e % 8 of byte e / 8. Bit 0 is the lowest. Both slices
+/// have the same length; the number of elements must be a multiple of eight.
 pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
-    let row = target.len() / element.max(1) / 8;
-    if row == 0 {
+    let row_bytes = target.len() / element.max(1) / 8;
+    if row_bytes == 0 {
         return;
     }
-    // Eight elements share a byte of a row. After the transpose each of eight rows belongs to one
-    // of the eight elements; then whole bytes are shuffled.
-    let mut turned = vec![0; target.len()];
-    for (byte, rows) in planes.chunks_exact(8 * row).take(element).enumerate() {
-        let mut rows = rows.chunks_exact(row);
-        let mut places = turned.chunks_exact_mut(row).skip(byte).step_by(element);
-        turn(
+    // Each byte of a row belongs to a group of eight elements. The transposed row k * element + b
+    // has byte b of the element k of each group. This is what the shuffle filter makes of elements
+    // that are as long as a group.
+    let mut transposed = vec![0; target.len()];
+    let eights_of_rows = planes.chunks_exact(8 * row_bytes).take(element);
+    for (byte, rows) in eights_of_rows.enumerate() {
+        let mut rows = rows.chunks_exact(row_bytes);
+        let all_places = transposed.chunks_exact_mut(row_bytes);
+        let mut places = all_places.skip(byte).step_by(element);
+        transpose_rows(
             std::array::from_fn(|_| rows.next().unwrap_or_default()),
             std::array::from_fn(|_| places.next().unwrap_or_default()),
         );
     }
-    shuffle::unshuffle(&turned, target, 8 * element);
+    shuffle::unshuffle(&transposed, target, 8 * element);
 }
 
-/// Transposes all 8×8 squares of bits in eight rows, eight squares at a time.
-fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
-    let whole = rows[0].len() / 8;
-    let words = rows.map(|row| &row.as_chunks().0[..whole]);
+/// Transposes all squares of 8×8 bits in eight rows, eight squares at a time: bit k of the byte at
+/// any index of row r becomes bit r of the byte at this index of the place k.
+fn transpose_rows(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
+    let whole_words = rows[0].len() / 8;
+    let words = rows.map(|row| &row.as_chunks().0[..whole_words]);
     let tails = rows.map(|row| row.as_chunks::<8>().1);
+    // Each place as its whole words (field 0) and its tail (field 1).
     let [p0, p1, p2, p3, p4, p5, p6, p7] = places.map(|place| place.as_chunks_mut());
-    for at in 0..whole {
+    for at in 0..whole_words {
         [
             p0.0[at], p1.0[at], p2.0[at], p3.0[at], p4.0[at], p5.0[at], p6.0[at], p7.0[at],
-        ] = squares(words.map(|row| row[at]));
+        ] = transpose_squares(words.map(|row| row[at]));
     }
-    let last = squares(tails.map(|tail| {
+    let last = transpose_squares(tails.map(|tail| {
         let mut word = [0; 8];
         word[..tail.len()].copy_from_slice(tail);
         word
@@ -144,22 +151,26 @@ fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
     }
 }
 
-/// Transposes eight squares, one in each byte of a row.
-fn squares(rows: [[u8; 8]; 8]) -> [[u8; 8]; 8] {
+/// Transposes eight squares of 8×8 bits; the bytes at one index of all rows are a square.
+///
+/// First the squares of 4×4 bits in the upper right and the lower left are swapped, then, within
+/// each square of 4×4, those of 2×2, then single bits.
+fn transpose_squares(rows: [[u8; 8]; 8]) -> [[u8; 8]; 8] {
     let mut rows = rows.map(u64::from_le_bytes);
-    swap::<4>(&mut rows, 0x0f0f_0f0f_0f0f_0f0f);
-    swap::<2>(&mut rows, 0x3333_3333_3333_3333);
-    swap::<1>(&mut rows, 0x5555_5555_5555_5555);
+    swap_corners::<4>(&mut rows, 0x0f0f_0f0f_0f0f_0f0f);
+    swap_corners::<2>(&mut rows, 0x3333_3333_3333_3333);
+    swap_corners::<1>(&mut rows, 0x5555_5555_5555_5555);
     rows.map(u64::to_le_bytes)
 }
 
-/// Swaps the upper right with the lower left part in all squares of `2 * D` rows and columns.
-fn swap<const D: usize>(rows: &mut [u64; 8], mask: u64) {
+/// Swaps the upper right with the lower left part in all squares of `2 * D` rows and columns. The
+/// lowest bit is the leftmost column; `mask` has the left `D` columns of each square.
+fn swap_corners<const D: usize>(rows: &mut [u64; 8], mask: u64) {
     for upper in 0..8 {
         if upper & D == 0 {
-            let swap = (rows[upper] >> D ^ rows[upper + D]) & mask;
-            rows[upper + D] ^= swap;
-            rows[upper] ^= swap << D;
+            let difference = (rows[upper] >> D ^ rows[upper + D]) & mask;
+            rows[upper + D] ^= difference;
+            rows[upper] ^= difference << D;
         }
     }
 }

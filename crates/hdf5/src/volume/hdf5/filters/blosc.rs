@@ -1,9 +1,14 @@
 //! blosc (filter 32001), and the chunks of blosc2, which extend its format.
 //!
-//! A header, the offset of each block, then the blocks: each in one or several streams of one
-//! codec, with up to six of blosc's own filters over the whole block. blosc2 extends the header by
-//! a list of filters and has short forms for streams and chunks of a single value. See
-//! `README_CHUNK_FORMAT.rst` of c-blosc2.
+//! ```text
+//! chunk   header (16 or 32 bytes) · offset of each block in the chunk (4 bytes each) · blocks
+//! block   one stream, or one for each byte of an element
+//! stream  its length (4 bytes) · bytes of the chunk's codec
+//! ```
+//!
+//! Up to six of blosc's own filters were applied to each block before it was divided into streams.
+//! blosc2 extends the header by a list of filters and has short forms for streams and chunks of a
+//! single value. All numbers are little-endian. See `README_CHUNK_FORMAT.rst` of c-blosc2.
 
 mod blosclz;
 mod codec;
@@ -31,11 +36,11 @@ fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), FilterError
         return Err(format!("it has {} bytes instead of {}", chunk.size, out.len()).into());
     }
     let mut buffers = BlockBuffers::default();
-    for number in 0..chunk.blocks() {
-        let (done, rest) = out.split_at_mut(number * chunk.block);
+    for number in 0..chunk.block_count() {
+        let (decoded, rest) = out.split_at_mut(number * chunk.block);
         let length = chunk.block.min(rest.len());
-        let first = done.get(..length).unwrap_or_default();
-        chunk.block(number, first, &mut buffers, &mut rest[..length])?;
+        let first = decoded.get(..length).unwrap_or_default();
+        chunk.decode_block(number, first, &mut buffers, &mut rest[..length])?;
     }
     Ok(())
 }
@@ -45,14 +50,14 @@ fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), FilterError
 struct BlockBuffers(Vec<u8>, Vec<u8>);
 
 impl BloscChunk<'_> {
-    fn blocks(&self) -> usize {
-        // Without any bytes, the size of a block may be 0.
+    fn block_count(&self) -> usize {
+        // In a chunk without bytes, the size of a block may be 0.
         self.size.div_ceil(self.block.max(1))
     }
 
-    /// Decodes a block into `target`, which has the block's size. `first` is the decoded block 0;
-    /// empty while block 0 is decoded.
-    fn block(
+    /// Decodes a block into `target`, which has the block's size. `first` is the decoded block 0,
+    /// to which one of the filters refers; it is empty while block 0 is decoded.
+    fn decode_block(
         &self,
         number: usize,
         first: &[u8],
@@ -76,32 +81,33 @@ impl BloscChunk<'_> {
                 let position = positions.size_le()?;
                 let rest = self.bytes.get(position..);
                 let stored = rest.ok_or("a block's offset is out of range")?;
-                self.compressed_block(ByteCursor(stored), first, buffers, target)?;
+                self.decode_compressed(ByteCursor(stored), first, buffers, target)?;
             }
         }
         Ok(())
     }
 
     /// Decodes the streams of a block and undoes the filters, the last one first.
-    fn compressed_block(
+    fn decode_compressed(
         &self,
         mut input: ByteCursor<'_>,
         first: &[u8],
         buffers: &mut BlockBuffers,
         target: &mut [u8],
     ) -> Result<(), FilterError> {
-        let streams = if self.is_split && target.len() == self.block {
+        // A last block that is shorter is not split.
+        let stream_count = if self.is_split && target.len() == self.block {
             self.element
         } else {
             1
         };
         let Some((first_applied, others)) = self.filters.split_first() else {
-            return self.streams(&mut input, streams, target);
+            return self.decode_streams(&mut input, stream_count, target);
         };
         let BlockBuffers(from, to) = buffers;
         from.resize(target.len(), 0);
         to.resize(target.len(), 0);
-        self.streams(&mut input, streams, from)?;
+        self.decode_streams(&mut input, stream_count, from)?;
         for filter in others.iter().rev() {
             self.undo(*filter, from, to, first);
             std::mem::swap(from, to);
@@ -111,7 +117,7 @@ impl BloscChunk<'_> {
     }
 
     /// Decodes `count` streams of equal length, one after the other.
-    fn streams(
+    fn decode_streams(
         &self,
         input: &mut ByteCursor<'_>,
         count: usize,
@@ -123,14 +129,20 @@ impl BloscChunk<'_> {
         }
         target
             .chunks_exact_mut(length)
-            .try_for_each(|part| self.stream(input, part))
+            .try_for_each(|part| self.decode_stream(input, part))
     }
 
-    /// Decodes a stream, which must fill `target`.
-    fn stream(&self, input: &mut ByteCursor<'_>, target: &mut [u8]) -> Result<(), FilterError> {
+    /// Decodes a stream, which must fill `target`. One that is as long as the target is not
+    /// compressed.
+    fn decode_stream(
+        &self,
+        input: &mut ByteCursor<'_>,
+        target: &mut [u8],
+    ) -> Result<(), FilterError> {
         let length = input.i32_le()?;
         let Ok(stored_length) = usize::try_from(length) else {
-            // In blosc2, a byte that is repeated, followed by a flag.
+            // In blosc2, a negative length is the negative of a byte that fills the stream, if the
+            // lowest bit of the only byte after it is set.
             let is_repeated = self.is_blosc2 && length >= -255 && input.byte()? & 1 == 1;
             if !is_repeated {
                 return Err("the length of a stream is invalid".into());
@@ -150,7 +162,7 @@ impl BloscChunk<'_> {
         match self.dictionary {
             None => codec::decode(self.codec, stored, target),
             Some(dictionary) if self.codec == codec::ZSTD => {
-                zstd::block_with(dictionary, stored, target)
+                zstd::block_with_dictionary(dictionary, stored, target)
             }
             Some(_) => Err(FilterError::Unsupported(
                 "blosc2 with a dictionary for lz4".into(),
@@ -158,19 +170,19 @@ impl BloscChunk<'_> {
         }
     }
 
-    /// Undoes a filter of a block; `first` is as for [`BloscChunk::block`].
+    /// Undoes a filter of a block; `first` is as for [`BloscChunk::decode_block`].
     fn undo(&self, filter: BloscFilter, from: &[u8], to: &mut [u8], first: &[u8]) {
         match filter {
             BloscFilter::Shuffle(element) => shuffle::unshuffle(from, to, element),
             BloscFilter::Bitshuffle => {
-                let mut whole = from.len() / self.element;
+                let mut shuffled = from.len() / self.element;
                 if self.is_blosc2 {
-                    whole -= whole % 8;
-                } else if !whole.is_multiple_of(8) {
+                    shuffled -= shuffled % 8;
+                } else if !shuffled.is_multiple_of(8) {
                     // blosc1 does not shuffle such a block.
-                    whole = 0;
+                    shuffled = 0;
                 }
-                let (planes, tail) = from.split_at(whole * self.element);
+                let (planes, tail) = from.split_at(shuffled * self.element);
                 let (target, rest) = to.split_at_mut(planes.len());
                 bitshuffle::untranspose(planes, target, self.element);
                 rest.copy_from_slice(tail);
@@ -194,8 +206,9 @@ impl BloscChunk<'_> {
     }
 }
 
-/// XOR with the previous element in the first block, and with the first block's element in later
-/// blocks.
+/// Each element was stored as its XOR with the element before it in the first block, and with the
+/// element at the same place of the first block in later ones. Elements that are no integers are
+/// treated as several integers of 8 bytes or of 1. Bytes after the last whole one are unchanged.
 fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
     let step = match element {
         1 | 2 | 4 | 8 => element,

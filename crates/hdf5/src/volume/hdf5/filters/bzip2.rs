@@ -1,4 +1,4 @@
-//! bzip2 (filter 307): one bzip2 stream, or several in a row.
+//! bzip2 (filter 307): one bzip2 stream, or several in a row. Bytes after the last one are ignored.
 
 use bzip2::{Decompress, Status};
 
@@ -13,6 +13,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
     let mut out = Vec::with_capacity(limit.saturating_add(1));
     let mut rest = bytes;
     loop {
+        // `false`: not by the slower algorithm, which takes less memory.
         let mut stream = Decompress::new(false);
         match stream.decompress_vec(rest, &mut out) {
             Ok(Status::StreamEnd) if out.len() <= limit => {}

@@ -25,12 +25,13 @@ impl<T: Into<Cow<'static, str>>> From<T> for FilterError {
 /// Stored or decoded bytes.
 pub(super) type Bytes<'a> = Cow<'a, [u8]>;
 
-/// Decodes what a filter stored, under the parameters of one dataset.
+/// Undoes a filter with the parameters of one dataset. A filter's *input* is what it was given when
+/// the chunk was written: the bytes of the chunk, or what the filter before it stored.
 pub(super) trait Decoder: fmt::Debug + Send + Sync {
-    /// Decodes to at most `limit` bytes.
+    /// Decodes to the filter's input, of at most `limit` bytes.
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>;
 
-    /// Decodes at least the first `needed` bytes. The default decodes everything.
+    /// Decodes to at least the first `needed` bytes of the input. The default decodes everything.
     fn decode_first<'a>(
         &self,
         bytes: Bytes<'a>,
@@ -40,20 +41,21 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
         self.decode(&bytes, limit).map(Cow::Owned)
     }
 
-    /// The maximum number of bytes that the filter stores, given `before` bytes of a chunk of
-    /// `size` bytes. The filter after it, which is decoded earlier, must not decode to more.
-    fn bound(&self, _before: usize, size: usize) -> usize {
+    /// The maximum number of bytes that the filter stores for an input of `input` bytes, if the
+    /// chunk has `size` bytes. These bytes are the input of the filter after it, so this is the
+    /// limit for that filter's decoder.
+    fn most_stored(&self, _input: usize, size: usize) -> usize {
         max_compressed(size)
     }
 
-    /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless
-    /// the filter's last bytes are not needed.
+    /// How many stored bytes are needed to decode the first `needed` bytes of an input of `size`
+    /// bytes. `usize::MAX` means all.
     fn needed_for(&self, _needed: usize, _size: usize) -> usize {
         usize::MAX
     }
 }
 
-/// Fails if decoded bytes are more than the limit.
+/// Fails if a decoded size is greater than the limit.
 pub(super) fn ensure_fits(size: usize, limit: usize) -> Result<(), FilterError> {
     if size > limit {
         return Err("it is longer than a chunk".into());

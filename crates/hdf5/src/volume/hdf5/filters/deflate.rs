@@ -19,10 +19,16 @@ use super::{Bytes, Decoder, FilterError};
 /// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so
 /// at most one match of 258 bytes is missing at the end of the buffer, except before a stored
 /// block, which is copied as a whole.
+///
+/// ```text
+/// needed bytes │ 128 bytes │ marker: 8 │ 376
+///              └────────── room ───────────┘
+/// ```
 const ROOM: usize = 512;
 /// The offset of the marker in the extra space: farther than libdeflate writes beyond the end of a
 /// match (39 bytes on 64-bit machines), and more than 258 bytes before the end of the buffer.
-const AHEAD: usize = 128;
+const MARK_OFFSET: usize = 128;
+/// The marker. Data that has these very bytes in its place is decoded as a whole.
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
 #[derive(Debug)]
@@ -36,7 +42,8 @@ impl Decoder for Deflate {
         Ok(out)
     }
 
-    /// A prefix only if that is much shorter. The checksum is verified only for a whole stream.
+    /// Decodes only a prefix if it is shorter by an eighth, and by more than [`ROOM`]. The checksum
+    /// is verified only for a whole stream.
     fn decode_first<'a>(
         &self,
         bytes: Bytes<'a>,
@@ -54,7 +61,8 @@ impl Decoder for Deflate {
 /// At least the first `needed` bytes; `None` if libdeflate stopped before the marker.
 fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, FilterError> {
     let mut out = vec![0; needed + ROOM];
-    let mark = needed + AHEAD..needed + AHEAD + MARK.len();
+    let mark_start = needed + MARK_OFFSET;
+    let mark = mark_start..mark_start + MARK.len();
     out[mark.clone()].copy_from_slice(&MARK);
     match Decompressor::new().zlib_decompress(bytes, &mut out) {
         Ok(length) => out.truncate(length),
@@ -82,7 +90,7 @@ pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterEr
     })
 }
 
-/// Whether the deflate data after the two-byte zlib header can be decoded, ignoring the checksum.
+/// Whether the deflate data after the two-byte zlib header can be decoded; ignores the checksum.
 fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
     bytes
         .get(2..)

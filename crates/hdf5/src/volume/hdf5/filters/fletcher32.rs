@@ -1,4 +1,4 @@
-//! fletcher32 (filter 3): a checksum after the data.
+//! fletcher32 (filter 3): the data, then a checksum of four bytes.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use voltile_base::simd::multiversion;
 
 use super::{Bytes, Decoder, FilterError};
 
-const BYTES: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Fletcher32;
@@ -28,7 +28,7 @@ impl Decoder for Fletcher32 {
         _needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
         let (data, stored) = bytes
-            .split_last_chunk::<BYTES>()
+            .split_last_chunk::<CHECKSUM_BYTES>()
             .ok_or("it is too short for a checksum")?;
         let sum = checksum(data);
         let length = data.len();
@@ -45,22 +45,25 @@ impl Decoder for Fletcher32 {
         })
     }
 
-    fn bound(&self, before: usize, _size: usize) -> usize {
-        before.saturating_add(BYTES)
+    fn most_stored(&self, input: usize, _size: usize) -> usize {
+        input.saturating_add(CHECKSUM_BYTES)
     }
 }
 
-/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as
-/// a high half.
+/// The library's variant of Fletcher's checksum: over big-endian 16-bit words; an odd last byte is
+/// the high half of a word.
 ///
-/// The second sum adds the first sum after every word, so each word counts as often as there are
-/// words from it to the end. With weights, words do not depend on each other.
+/// The first sum adds all words. The second sum adds the first one after every word, so each word
+/// counts as often as there are words from it to the end: for the words a, b, c they are a + b + c
+/// and 3a + 2b + c. Computed with these weights, words do not depend on each other. Both sums are
+/// taken modulo 2^16 - 1.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut first = 0;
     let mut second = 0;
     let (words, odd) = bytes.as_chunks();
     for words in words.chunks(BLOCK) {
         let (sum, weighted) = sums(words);
+        // All earlier words, whose sum is `first`, count once more for each word of this block.
         second = folded(second + words.len() as u64 * first + u64::from(weighted));
         first = folded(first + u64::from(sum));
     }
@@ -89,7 +92,7 @@ multiversion! {
     }
 }
 
-/// The remainder modulo 2^16 - 1, where non-zero multiples give 2^16 - 1 and 0 gives 0.
+/// The remainder modulo 2^16 - 1; but non-zero multiples of it give 2^16 - 1, as in the library.
 fn folded(sum: u64) -> u64 {
     if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 }
 }

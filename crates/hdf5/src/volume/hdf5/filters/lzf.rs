@@ -1,10 +1,18 @@
 //! lzf (filter 32000): Marc Lehmann's format, as written by h5py.
+//!
+//! A stream of instructions, which begin with these bytes (in bits):
+//!
+//! ```text
+//! 000nnnnn                     n + 1 literal bytes follow
+//! nnnddddd dddddddd            n + 2 bytes are copied from d + 1 bytes back (n is 1 to 6)
+//! 111ddddd nnnnnnnn dddddddd   n + 9 bytes are copied from d + 1 bytes back
+//! ```
 
 use super::cursor::ByteCursor;
 use super::{FilterError, ensure_fits};
 
-/// Copies are of at least this many bytes: a constant length halves the time. No run of literals is
-/// longer.
+/// Bytes are copied in pieces of this length, even where fewer are wanted: a constant length halves
+/// the time. No run of literals is longer.
 const PIECE: usize = 32;
 
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
@@ -26,11 +34,13 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
     Ok(out.into_bytes())
 }
 
-/// The decoded bytes of a format that copies earlier output, with room after them to write a whole
-/// piece.
+/// The output of a decoder that copies from its earlier output.
 pub(super) struct LzOutput {
+    /// The decoded bytes, and room for the rest and for a whole piece beyond the limit.
     bytes: Vec<u8>,
+    /// The number of decoded bytes.
     length: usize,
+    /// The maximum number of decoded bytes.
     limit: usize,
 }
 
@@ -49,7 +59,7 @@ impl LzOutput {
         self.bytes
     }
 
-    /// The end after appending `more` bytes.
+    /// The length after appending `more` bytes; fails if it exceeds the limit.
     fn end(&self, more: usize) -> Result<usize, FilterError> {
         ensure_fits(more, self.limit - self.length)?;
         Ok(self.length + more)
@@ -57,7 +67,7 @@ impl LzOutput {
 
     /// Appends the next `length` bytes of the input, at most [`PIECE`].
     pub fn append(&mut self, input: &mut ByteCursor<'_>, length: usize) -> Result<(), FilterError> {
-        // `None` if the input has fewer bytes left than a piece.
+        // The run and the bytes after it; `None` near the end of the input.
         let piece = input.0.first_chunk::<PIECE>();
         let run = input
             .take(length)
@@ -71,7 +81,8 @@ impl LzOutput {
         Ok(())
     }
 
-    /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
+    /// Appends `length` bytes from `distance` bytes back. If the distance is shorter, these bytes
+    /// repeat: "xy" and 5 bytes from 2 bytes back give "xyxyxyx".
     pub fn repeat(&mut self, distance: usize, length: usize) -> Result<(), FilterError> {
         let from = self
             .length
@@ -85,6 +96,7 @@ impl LzOutput {
                     .copy_within(from + done..from + done + PIECE, start + done);
             });
         } else {
+            // Byte by byte, because a piece would overlap its own source.
             (0..length).for_each(|done| self.bytes[start + done] = self.bytes[from + done]);
         }
         self.length = end;

@@ -1,7 +1,8 @@
 //! nbit (filter 5) of atomic numbers: only their significant bits, packed.
 //!
-//! Decoding puts the bits where the type has them, padded with zeros. The packed numbers of
-//! compounds and arrays, which are no voxels, are not decoded.
+//! Decoding puts the bits where the type has them, padded with zeros: of the 16-bit numbers 0x1230
+//! and 0xabc0, whose 12 significant bits begin at bit 4, the bytes 12 3a bc are stored. The packed
+//! numbers of compounds and arrays, which are no voxels, are not decoded.
 
 use super::bits::{IntegerLayout, PackedNumbers};
 use super::{Decoder, FilterError, Unchanged, boxed};
@@ -12,16 +13,17 @@ struct NBit {
     elements: IntegerLayout,
     /// The number of significant bits.
     precision: u32,
-    /// The position of the lowest of them in the element.
+    /// The position of the lowest significant bit in the element.
     offset: u32,
 }
 
-/// Parses the filter's parameters; `None` if they are invalid, or packed numbers are not atomic.
+/// Parses the filter's parameters; `None` if they are invalid, or if the packed numbers are not
+/// atomic.
 pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
     const ATOMIC: u32 = 1;
     match *values {
         // All bits are significant: nothing is packed.
-        [_length, idle, _count, _class, _width, ..] if idle != 0 => boxed(Unchanged),
+        [_length, unpacked, _count, _class, _width, ..] if unpacked != 0 => boxed(Unchanged),
         [_length, 0, count, ATOMIC, width, order, precision, offset] => {
             let elements = IntegerLayout::new(count, width, order)?;
             let end = u64::from(precision) + u64::from(offset);
@@ -48,8 +50,8 @@ impl Decoder for NBit {
             .unpack(packed, limit, |number| number << self.offset)
     }
 
-    fn bound(&self, before: usize, _size: usize) -> usize {
-        before
+    fn most_stored(&self, input: usize, _size: usize) -> usize {
+        input
     }
 }
 

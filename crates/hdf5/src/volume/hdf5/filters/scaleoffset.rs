@@ -2,9 +2,12 @@
 //! largest needs.
 //!
 //! A chunk starts with a header of 21 bytes: the number of bits (4 bytes), the length of the
-//! minimum (1) and the minimum. If the dataset has a fill value, all bits set stand for it. Floats,
-//! for which this filter is lossy, are left to the library. BigDataViewer writes all integers with
-//! this filter.
+//! minimum (1), the minimum (8), and 8 bytes that are not used. If the dataset has a fill value, a
+//! difference with all bits set stands for it. Example: with 4 bits and the minimum 100, the bytes
+//! 07 f0 after the header are the numbers 100, 107, and 115 or the fill value.
+//!
+//! Floats, for which this filter is lossy, are left to the library. BigDataViewer writes all
+//! integers with this filter.
 
 use super::bits::{IntegerLayout, PackedNumbers};
 use super::cursor::ByteCursor;
@@ -42,6 +45,7 @@ pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
         return None;
     };
     let elements = IntegerLayout::new(count, width, order)?;
+    // The number of bits was given by whoever made the dataset: with all bits, nothing is packed.
     if bits == 8 * width {
         return boxed(Unchanged);
     }
@@ -52,30 +56,34 @@ pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
 impl Decoder for ScaleOffset {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError> {
         let ScaleOffset { elements, fill } = *self;
-        let (bits, least) = header(bytes)?;
+        let (bits, minimum) = header(bytes)?;
         let packed = PackedNumbers {
             bytes: bytes.get(HEADER..).unwrap_or_default(),
             bits,
         };
         let width = elements.width;
-        match (8 * width as u32).checked_sub(bits) {
-            None => Err(format!("numbers of {bits} bits do not fit in {width} bytes").into()),
-            Some(0) => whole(packed.bytes, elements, limit),
-            Some(_) => elements.unpack(packed, limit, |distance| match fill {
-                Some(fill) if distance == (1 << bits) - 1 => fill,
-                _ => least.wrapping_add(distance),
-            }),
+        let all_bits = 8 * width as u32;
+        if bits > all_bits {
+            return Err(format!("numbers of {bits} bits do not fit in {width} bytes").into());
         }
+        if bits == all_bits {
+            return full_width(packed.bytes, elements, limit);
+        }
+        elements.unpack(packed, limit, |difference| match fill {
+            Some(fill) if difference == (1 << bits) - 1 => fill,
+            _ => minimum.wrapping_add(difference),
+        })
     }
 
-    fn bound(&self, before: usize, _size: usize) -> usize {
-        before.saturating_add(HEADER + 1)
+    fn most_stored(&self, input: usize, _size: usize) -> usize {
+        // The library may store one byte more than the packed numbers need.
+        input.saturating_add(HEADER + 1)
     }
 }
 
 /// Numbers that need all bits are stored unchanged, in the byte order of the machine that wrote
-/// them.
-fn whole(bytes: &[u8], elements: IntegerLayout, limit: usize) -> Result<Vec<u8>, FilterError> {
+/// them, which is assumed to be little-endian.
+fn full_width(bytes: &[u8], elements: IntegerLayout, limit: usize) -> Result<Vec<u8>, FilterError> {
     let mut out = ByteCursor(bytes).take(elements.bytes(limit)?)?.to_vec();
     if elements.big_endian {
         out.chunks_exact_mut(elements.width)
@@ -84,14 +92,14 @@ fn whole(bytes: &[u8], elements: IntegerLayout, limit: usize) -> Result<Vec<u8>,
     Ok(out)
 }
 
-/// The number of bits and the minimum.
+/// The number of bits and the minimum. Of a longer minimum only 8 bytes count, as in the library.
 fn header(bytes: &[u8]) -> Result<(u32, u64), FilterError> {
     let mut input = ByteCursor(bytes);
     let bits = u32::from_le_bytes(input.array()?);
     let length = usize::from(input.byte()?).min(8);
-    let mut least = [0; 8];
-    least[..length].copy_from_slice(input.take(length)?);
-    Ok((bits, u64::from_le_bytes(least)))
+    let mut minimum = [0; 8];
+    minimum[..length].copy_from_slice(input.take(length)?);
+    Ok((bits, u64::from_le_bytes(minimum)))
 }
 
 #[cfg(test)]

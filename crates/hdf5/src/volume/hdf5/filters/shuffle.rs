@@ -1,4 +1,5 @@
-//! shuffle (filter 2): the first bytes of all elements, then all second bytes, and so on.
+//! shuffle (filter 2): the first bytes of all elements, then all second bytes, and so on. These are
+//! the *byte planes*. Bytes after the last whole element are stored last, as they are.
 
 use std::borrow::Cow;
 
@@ -27,7 +28,7 @@ impl Decoder for Shuffle {
         limit: usize,
         needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
-        // All is there, or all is needed.
+        // The whole is there, or is needed.
         if bytes.len() >= limit || needed >= limit {
             return self.decode(&bytes, limit).map(Cow::Owned);
         }
@@ -37,31 +38,35 @@ impl Decoder for Shuffle {
         if self.0 <= 1 {
             return Ok(Cow::Owned(bytes[..needed].to_vec()));
         }
-        let planes = bytes.chunks((limit / self.0).max(1)).take(self.0);
-        let begun: Vec<u8> = planes
-            .flat_map(|plane| plane.iter().take(needed.div_ceil(self.0)))
+        let element_count = limit / self.0;
+        let needed_count = needed.div_ceil(self.0);
+        let planes = bytes.chunks(element_count.max(1)).take(self.0);
+        let plane_starts: Vec<u8> = planes
+            .flat_map(|plane| plane.iter().take(needed_count))
             .copied()
             .collect();
-        Ok(Cow::Owned(decode(&begun, self.0)))
+        Ok(Cow::Owned(decode(&plane_starts, self.0)))
     }
 
-    fn bound(&self, before: usize, _size: usize) -> usize {
-        before
+    fn most_stored(&self, input: usize, _size: usize) -> usize {
+        input
     }
 
-    /// All byte planes except the last one, and the start of the last one.
+    /// All byte planes except the last one, and the start of the last one: the first 200 bytes of
+    /// 1000 elements of 2 bytes need 1100.
     fn needed_for(&self, needed: usize, size: usize) -> usize {
         let count = size.checked_div(self.0).unwrap_or(0);
         match self.0 {
             _ if needed >= size => usize::MAX,
             0 | 1 => needed,
+            // Some of the bytes after the last whole element.
             element if needed > count * element => size,
             element => (element - 1) * count + needed.div_ceil(element),
         }
     }
 }
 
-/// Reassembles the bytes of each element; leftover bytes at the end were never shuffled.
+/// Reassembles the bytes of each element: of elements of 2 bytes, 1 3 5 2 4 6 become 1 2 3 4 5 6.
 pub(super) fn decode(bytes: &[u8], element: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len()];
     unshuffle(bytes, &mut out, element);
@@ -94,15 +99,23 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     }
 }
 
-/// For element sizes that are a power of two, merges two halves byte by byte in `rounds` rounds,
-/// which is far faster. Rounds write to `elements` and to a buffer by turns, the last one to
-/// `elements`.
+/// Unshuffles elements of 2 to the power of `rounds` bytes, far faster than plane by plane: each
+/// round merges two halves byte by byte.
+///
+/// Two elements of 4 bytes, a0 a1 a2 a3 and b0 b1 b2 b3, need two rounds:
+///
+/// ```text
+/// planes    a0 b0 a1 b1 │ a2 b2 a3 b3
+/// merged    a0 a2 b0 b2 │ a1 a3 b1 b3
+/// elements  a0 a1 a2 a3   b0 b1 b2 b3
+/// ```
 fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     let mut other = if rounds > 1 {
         vec![0; planes.len()]
     } else {
         Vec::new()
     };
+    // Rounds write to `elements` and to `other` by turns, the last one to `elements`.
     let (mut from, mut to): (&mut [u8], &mut [u8]) = if rounds.is_multiple_of(2) {
         (elements, &mut other)
     } else {

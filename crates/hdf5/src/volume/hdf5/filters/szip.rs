@@ -1,9 +1,9 @@
-//! szip (filter 4): the decoded size (4 bytes), then numbers that the entropy coder of CCSDS 121.0-B
-//! has coded ([`aec`]).
+//! szip (filter 4): the decoded size (4 bytes, little-endian), then numbers that the entropy coder
+//! of CCSDS 121.0-B has coded ([`aec`]).
 //!
 //! Numbers are coded in lines. Each line is padded to whole blocks, which are one interval of the
-//! coder. Numbers of 32 and 64 bits are too long for the coder: they are shuffled first, and then
-//! each byte is coded as a number.
+//! coder: lines of 3 in blocks of 2 are coded as 4 numbers. Numbers of 32 and 64 bits are too long
+//! for the coder: they are shuffled first, and then each byte is coded as a number.
 
 mod aec;
 
@@ -70,8 +70,8 @@ impl Decoder for Szip {
         let coded = numbers / line * coding.numbers_per_interval() + numbers % line;
         let mut out = Vec::with_capacity(size);
         aec::decode(input.0, coding, coded, |padded| {
-            let numbers = &padded[..line.min(padded.len())];
-            put(&mut out, numbers, width, big_endian);
+            let unpadded = &padded[..line.min(padded.len())];
+            append(&mut out, unpadded, width, big_endian);
         })?;
         Ok(if planes > 1 {
             shuffle::decode(&out, planes)
@@ -81,8 +81,8 @@ impl Decoder for Szip {
     }
 }
 
-/// Appends numbers of `width` bytes.
-fn put(out: &mut Vec<u8>, numbers: &[u32], width: usize, big_endian: bool) {
+/// Appends numbers as `width` bytes each: 1, 2 or 4.
+fn append(out: &mut Vec<u8>, numbers: &[u32], width: usize, big_endian: bool) {
     match (width, big_endian) {
         (1, _) => out.extend(numbers.iter().map(|number| *number as u8)),
         (2, false) => out.extend(

@@ -19,11 +19,11 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
 /// Decodes frames that must fill `target`.
 pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), FilterError> {
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, target))?;
-    filled(length, target)
+    ensure_fills(length, target)
 }
 
 /// Decodes frames that were compressed with a dictionary and must fill `target`.
-pub(super) fn block_with(
+pub(super) fn block_with_dictionary(
     dictionary: &[u8],
     bytes: &[u8],
     target: &mut [u8],
@@ -31,10 +31,10 @@ pub(super) fn block_with(
     let length = Decompressor::with_dictionary(dictionary)
         .and_then(|mut decoder| decoder.decompress_to_buffer(bytes, target))
         .map_err(|e| format!("zstd: {e}"))?;
-    filled(length, target)
+    ensure_fills(length, target)
 }
 
-fn filled(length: usize, target: &[u8]) -> Result<(), FilterError> {
+fn ensure_fills(length: usize, target: &[u8]) -> Result<(), FilterError> {
     if length == target.len() {
         Ok(())
     } else {
@@ -50,11 +50,11 @@ fn with_decoder<T>(
         static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
     DECODER.with_borrow_mut(|decoder| {
-        let done = match decoder {
+        let result = match decoder {
             Some(decoder) => work(decoder),
             None => Decompressor::new().and_then(|new| work(decoder.insert(new))),
         };
-        done.map_err(|e| format!("zstd: {e}").into())
+        result.map_err(|e| format!("zstd: {e}").into())
     })
 }
 

@@ -3,9 +3,15 @@
 //! This is the index of h5py's default format. Its nodes lie between the chunks, and the library
 //! reads one after the other: over a network, each costs a round trip.
 //!
-//! A node of level 0 has the chunks as its children, one of a higher level has nodes of the level
-//! below. Each child has a key: the size and the filter mask of a chunk, and the offsets of its
-//! first voxel.
+//! The children of a node of level 0 are chunks, those of a higher level are nodes of the level
+//! below. Each child follows its key:
+//!
+//! ```text
+//! node  "TREE" · type (1 byte) · level (1) · number of children (2) · addresses of two siblings
+//!       key 0 · address of child 0 · key 1 · address of child 1 · … · last key, without a child
+//! key   stored length of a chunk (4) · its filter mask (4) · offset of its first voxel along each
+//!       axis (8 each) · offset within an element, always 0 (8)
+//! ```
 
 use std::time::Instant;
 
@@ -67,7 +73,7 @@ struct TreeReading<'a> {
 }
 
 impl TreeReading<'_> {
-    /// The maximum number of children of a node.
+    /// The maximum number of children of a node; the superblock states half of it.
     fn most_children(&self) -> u64 {
         2 * u64::from(self.metadata.superblock.chunk_tree_k)
     }
@@ -94,17 +100,17 @@ impl TreeReading<'_> {
                 let expected = "the address of a child of a B-tree node";
                 return Err(unexpected(position, "an undefined one", expected));
             };
-            let position = self.metadata.position(address);
+            let child = self.metadata.position(address);
             if level == 0 {
-                self.chunk(key, position)?;
+                self.add_chunk(key, child)?;
             } else {
-                self.children.push(position);
+                self.children.push(child);
             }
         }
         ensure_few(self.entries.len().max(self.children.len()))
     }
 
-    /// The level of a node and the number of its children.
+    /// Reads the beginning of a node: its level, and the number of its children.
     fn node_head(&mut self, fields: &mut Fields<'_>) -> Result<(u8, u16), IndexError> {
         let position = fields.position;
         fields.signature(b"TREE", "the signature \"TREE\" of a B-tree node")?;
@@ -133,13 +139,14 @@ impl TreeReading<'_> {
         Ok((level, count))
     }
 
-    fn chunk(&mut self, mut key: Fields<'_>, address: u64) -> Result<(), IndexError> {
+    /// Adds the chunk with this key, which is stored at `address`, unless it lies outside the grid.
+    fn add_chunk(&mut self, mut key: Fields<'_>, address: u64) -> Result<(), IndexError> {
         let position = key.position;
         let length = key.u32()?;
         let mask = key.u32()?;
         let mut offsets = [0; RANK];
-        // The axes with which the grid pads the dataset's. The last offset of a key is that within
-        // an element: always 0.
+        // The number of leading axes that only the grid has. A key has one offset more than the
+        // dataset has axes; the last one is not read.
         let padding = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);
         for offset in &mut offsets[padding..] {
             *offset = key.number(8)?;

@@ -33,6 +33,11 @@ pub(super) struct ChunkTree {
 }
 
 /// How the messages of a header are stored.
+///
+/// ```text
+/// message  type (version 1: 2 bytes, version 2: 1) · length of the body (2) · flags (1)
+///          version 1: padding (3), version 2: creation index (2), if the header has them · body
+/// ```
 #[derive(Debug, Clone, Copy)]
 struct HeaderForm {
     /// The version of the header: 1 or 2.
@@ -59,40 +64,40 @@ pub(super) fn tree(
     Ok(tree)
 }
 
-/// The tree that an object header names, of whatever rank.
+/// The tree that an object header names, for any number of axes.
 fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, IndexError> {
     let position = metadata.position(address);
     let mut first = first_block(metadata, position, FIRST_READ)?;
     let mut fields = metadata.fields(&first);
-    let (form, length) = prefix(&mut fields)?;
-    let start = fields.position - position;
-    let whole = start.saturating_add(length);
+    let (form, messages_size) = prefix(&mut fields)?;
+    let prefix_size = fields.position - position;
+    let block_size = prefix_size.saturating_add(messages_size);
     let mut left = MAX_BYTES;
-    spend(&mut left, whole, position)?;
-    if whole > first.bytes.len() as u64 {
-        first = first_block(metadata, position, whole)?;
+    spend(&mut left, block_size, position)?;
+    if block_size > first.bytes.len() as u64 {
+        first = first_block(metadata, position, block_size)?;
     }
     // The further blocks of the header that messages refer to, as ranges of the file.
-    let mut pieces = Vec::new();
+    let mut further = Vec::new();
     let mut fields = metadata.fields(&first);
-    fields.skip(start as usize)?;
-    let messages = fields.part(length as usize)?;
-    if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+    fields.skip(prefix_size as usize)?;
+    let messages = fields.part(messages_size as usize)?;
+    if let Some(layout) = find_layout(messages, form, metadata, &mut further)? {
         return tree_in(layout);
     }
     let mut seen = HashSet::new();
-    while !pieces.is_empty() {
-        for piece in &pieces {
-            spend(&mut left, piece.end - piece.start, piece.start)?;
-            if !seen.insert(piece.start) {
+    while !further.is_empty() {
+        for range in &further {
+            spend(&mut left, range.end - range.start, range.start)?;
+            if !seen.insert(range.start) {
                 let again = "a block that the object header has already referred to";
                 let expected = "the next block of an object header";
-                return Err(unexpected(piece.start, again, expected));
+                return Err(unexpected(range.start, again, expected));
             }
         }
-        for block in metadata.blocks(std::mem::take(&mut pieces))? {
-            let messages = continued(metadata.fields(&block), form)?;
-            if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+        for block in metadata.blocks(std::mem::take(&mut further))? {
+            let messages = further_messages(metadata.fields(&block), form)?;
+            if let Some(layout) = find_layout(messages, form, metadata, &mut further)? {
                 return tree_in(layout);
             }
         }
@@ -101,7 +106,7 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
     Err(unexpected(position, "one without it", expected))
 }
 
-/// Reads the first block of a header, or as much of it as `most` bytes.
+/// Reads the first block of a header, at most `most` bytes of it.
 fn first_block(
     metadata: &Metadata<'_>,
     position: u64,
@@ -126,6 +131,13 @@ fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
 
 /// Reads the beginning of a header, up to its messages: their form, and their total length in this
 /// block.
+///
+/// ```text
+/// version 1  1 · 0 · number of messages (2 bytes) · reference count (4) · total length (4) ·
+///            padding (4)
+/// version 2  "OHDR" · 2 · flags (1) · four times (4 each), if there are any · two limits of
+///            attributes (2 each), if there are any · total length (1, 2, 4 or 8)
+/// ```
 fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
     let position = fields.position;
     let signature = fields.take(4)?;
@@ -160,14 +172,15 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexErro
     let times = if flags & 0x20 == 0 { 0 } else { 16 };
     let limits = if flags & 0x10 == 0 { 0 } else { 4 };
     fields.skip(times + limits)?;
-    let length = fields.number(1 << (flags & 0x03))?;
+    let length_size = 1 << (flags & 0x03);
+    let length = fields.number(length_size)?;
     // Each message may have its creation index.
     let head_size = if flags & 0x04 == 0 { 4 } else { 6 };
     Ok((HeaderForm { version, head_size }, length))
 }
 
 /// The messages of a further block.
-fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, IndexError> {
+fn further_messages(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, IndexError> {
     if form.version == 1 {
         return Ok(fields);
     }
@@ -176,16 +189,16 @@ fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, Ind
     fields.part(fields.bytes.len().saturating_sub(4))
 }
 
-/// The body of the data layout message, if it is among these messages. Collects the further blocks
+/// The body of the data layout message, if it is among these messages. Adds the blocks to `further`
 /// that messages before it refer to.
-fn layout<'b>(
+fn find_layout<'b>(
     mut messages: Fields<'b>,
     form: HeaderForm,
     metadata: &Metadata<'_>,
-    pieces: &mut Vec<Range<u64>>,
+    further: &mut Vec<Range<u64>>,
 ) -> Result<Option<Fields<'b>>, IndexError> {
     let kind_size = if form.version == 1 { 2 } else { 1 };
-    // Fewer bytes are a gap.
+    // A rest that is too short for a message is a gap.
     while messages.bytes.len() >= form.head_size {
         let mut head = messages.part(form.head_size)?;
         let kind = head.number(kind_size)?;
@@ -205,7 +218,7 @@ fn layout<'b>(
                     return Err(unexpected(position, "an undefined one", expected));
                 };
                 let start = metadata.position(address);
-                pieces.push(start..start.saturating_add(body.length()?));
+                further.push(start..start.saturating_add(body.length()?));
             }
             _ => {}
         }
@@ -214,6 +227,11 @@ fn layout<'b>(
 }
 
 /// The tree that a data layout message names, if it names one.
+///
+/// ```text
+/// version 1, 2  version (1 byte) · dimensions (1) · class (1) · padding (5) · address of the tree
+/// version 3     version (1 byte) · class (1) · dimensions (1) · address of the tree
+/// ```
 fn tree_in(mut body: Fields<'_>) -> Result<Option<ChunkTree>, IndexError> {
     let position = body.position;
     let class;

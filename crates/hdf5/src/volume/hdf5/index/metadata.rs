@@ -33,7 +33,8 @@ impl Metadata<'_> {
         self.superblock.base.saturating_add(address)
     }
 
-    /// Reads these ranges, all in one call; less at the end of the file.
+    /// Reads these ranges, all in one call. Each is cut at the end of the file; if nothing is left
+    /// of one, that is an error.
     pub fn blocks(&self, mut ranges: Vec<Range<u64>>) -> Result<Vec<IndexBlock>, IndexError> {
         for range in &mut ranges {
             range.end = range.end.min(self.length);
@@ -75,6 +76,7 @@ pub(super) struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
+    /// The next `length` bytes.
     pub fn take(&mut self, length: usize) -> Result<&'b [u8], IndexError> {
         let Some((taken, rest)) = self.bytes.split_at_checked(length) else {
             return Err(IndexError::Wrong(format!(
@@ -88,7 +90,7 @@ impl<'b> Fields<'b> {
         Ok(taken)
     }
 
-    /// Fields that consist of the next `length` bytes.
+    /// The fields in the next `length` bytes.
     pub fn part(&mut self, length: usize) -> Result<Self, IndexError> {
         let position = self.position;
         Ok(Self {
@@ -112,7 +114,7 @@ impl<'b> Fields<'b> {
         Err(unexpected(position, &shown(found), expected))
     }
 
-    /// A little-endian number of this size; one that does not fit into 64 bits becomes the largest.
+    /// A little-endian number of this many bytes; `u64::MAX` if it does not fit into 64 bits.
     pub fn number(&mut self, size: usize) -> Result<u64, IndexError> {
         let mut number: u64 = 0;
         for byte in self.take(size)?.iter().rev() {
@@ -138,13 +140,12 @@ impl<'b> Fields<'b> {
 
     /// An address relative to the base address; `None` if it is undefined (all bits set).
     pub fn address(&mut self) -> Result<Option<u64>, IndexError> {
-        let mut bytes = *self;
-        let undefined = bytes
-            .take(self.address_size)?
-            .iter()
-            .all(|byte| *byte == u8::MAX);
+        // A copy, because `number` reads the same bytes.
+        let mut fields = *self;
+        let bytes = fields.take(self.address_size)?;
+        let is_undefined = bytes.iter().all(|byte| *byte == u8::MAX);
         let address = self.number(self.address_size)?;
-        Ok((!undefined).then_some(address))
+        Ok((!is_undefined).then_some(address))
     }
 
     pub fn length(&mut self) -> Result<u64, IndexError> {

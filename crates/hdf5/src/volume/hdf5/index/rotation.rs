@@ -11,6 +11,9 @@
 //! right only if no axis before the unlimited one has more than one chunk. (Observed in 2.2.0. If a
 //! later version fixes this, the spot check of every index will fail.)
 //!
+//! Example: the first axis has 2 chunks, the second is unlimited. The elements 0, 1, 2, 3 are the
+//! chunks (0, 0), (1, 0), (0, 1), (1, 1), but are reported as (0, 0), (0, 1), (0, 2), (0, 3).
+//!
 //! The iteration order is invertible: the reported coordinates give the element number, and that
 //! gives the true coordinates. No other index needs this: fixed arrays and the implicit index
 //! number the chunks of the maximum shape in axis order, both in lookups and in iterations; B-trees
@@ -57,7 +60,7 @@ impl ElementRotation {
     }
 
     /// The true grid position of a chunk, given the reported one.
-    pub fn undone(&self, reported: &Position) -> Position {
+    pub fn true_position(&self, reported: &Position) -> Position {
         let mut element = linear(&self.most, reported);
         let mut at = [0; RANK];
         for axis in (0..RANK).rev().filter(|axis| *axis != self.unlimited) {
@@ -109,7 +112,7 @@ mod tests {
                 let at = grid.numbered(number);
                 let element = element(&at, &rotation.most, unlimited);
                 assert_eq!(
-                    rotation.undone(&reported(element, &rotation.most)),
+                    rotation.true_position(&reported(element, &rotation.most)),
                     at,
                     "axis {unlimited}"
                 );
@@ -122,7 +125,7 @@ mod tests {
         let chunk = padded(&[10, 16, 16], 1);
         let first = ElementRotation::new(&[u64::MAX, 40, 50], &chunk).unwrap();
         for reported in [[0; RANK], [0, 0, 2, 1, 3], [0, 0, 90, 2, 0]] {
-            assert_eq!(first.undone(&reported), reported);
+            assert_eq!(first.true_position(&reported), reported);
         }
         assert_eq!(ElementRotation::new(&[30, 40, 50], &chunk), None);
     }
@@ -130,6 +133,6 @@ mod tests {
     #[test]
     fn odd_shapes_do_no_harm() {
         let rotation = ElementRotation::new(&[0, u64::MAX, u64::MAX - 1], &[1; RANK]).unwrap();
-        rotation.undone(&[u64::MAX; RANK]);
+        rotation.true_position(&[u64::MAX; RANK]);
     }
 }

@@ -13,7 +13,7 @@ use crate::volume::hdf5::file::StoredFile;
 use crate::volume::hdf5::grid::{Grid, RANK};
 use crate::volume::hdf5::library;
 
-/// The total number of bytes to compare at most.
+/// The maximum number of bytes that are compared, of all chunks together.
 const MAX_COMPARED: u64 = 8 << 20;
 
 /// A dataset whose index is to be checked.
@@ -41,6 +41,7 @@ impl SpotCheck<'_> {
             .try_for_each(|place| self.check_unlisted(unlisted(entries, place)))
     }
 
+    /// Looks up a listed chunk. Its bytes are compared only if `budget` has as many left.
     fn check_listed(&self, entry: &Entry, budget: &mut u64) -> Result<(), String> {
         let origin = self.origin(entry.number);
         let wrong = |problem: &str| Err(disagreement(&origin, problem));
@@ -80,6 +81,7 @@ impl SpotCheck<'_> {
         library::read_chunk(self.handle, origin, &mut found).is_ok() && found != *listed
     }
 
+    /// Looks up a chunk that is not listed, which must fail.
     fn check_unlisted(&self, number: u64) -> Result<(), String> {
         let origin = self.origin(number);
         if library::read_chunk(self.handle, &origin, &mut []).is_err() {
@@ -104,8 +106,8 @@ fn disagreement(origin: &[u64], problem: &str) -> String {
     )
 }
 
-/// Up to four of the indices below `count`, spread out. The first comes last, because it is the
-/// least likely to be wrong.
+/// Up to four of the indices below `count`, spread out. Index 0 comes last, because it is the least
+/// likely to be wrong.
 fn spread(count: u64) -> Vec<u64> {
     let Some(last) = count.checked_sub(1) else {
         return Vec::new();
@@ -119,19 +121,21 @@ fn spread(count: u64) -> Vec<u64> {
     places
 }
 
-/// The number of the unlisted chunk at index `place` among all unlisted ones.
+/// The number of the unlisted chunk at index `place` among all unlisted ones: if 0, 1 and 4 are
+/// listed, the first are 2, 3 and 5.
 fn unlisted(entries: &[Entry], place: u64) -> u64 {
     let mut low = 0;
     let mut high = entries.len();
     while low < high {
         let middle = (low + high) / 2;
-        // The difference counts the unlisted chunks before this entry.
+        // The difference is the number of unlisted chunks before this entry.
         if entries[middle].number.saturating_sub(middle as u64) <= place {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
+    // `low` entries come before this chunk.
     place + low as u64
 }
 

@@ -1,23 +1,35 @@
 //! blosclz: blosc's own codec, derived from FastLZ.
+//!
+//! A stream of instructions, as in [`lzf`](super::super::lzf), in which matches may be longer and
+//! farther back:
+//!
+//! ```text
+//! 000nnnnn               n + 1 literal bytes follow
+//! nnnddddd dddddddd      n + 2 bytes are copied from d + 1 bytes back (n is 1 to 6)
+//! 111ddddd m… dddddddd   9 + all m bytes are copied from d + 1 bytes back; m ends with the first
+//!                        byte that is not 255
+//! ```
+//!
+//! In a match, thirteen set bits d mean that two more bytes e follow: it lies e + 8192 bytes back.
 
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;
 use super::super::lzf::LzOutput;
 
-/// If a match refers farther back than this, two more bytes give the rest of its distance.
+/// The distance for which two more bytes give the rest: thirteen set bits.
 const FAR: usize = 8191;
 
 /// Decodes a stream that must decode to exactly `size` bytes.
 pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> {
     let mut out = LzOutput::new(size);
     let mut input = ByteCursor(bytes);
-    // The upper bits of the first byte are not part of an instruction.
+    // The first instruction is a run of literals; its upper bits have another meaning.
     let mut control = input.byte()? & 31;
     loop {
         if control < 32 {
             out.append(&mut input, usize::from(control) + 1)?;
         } else {
-            let (distance, length) = copied_match(control, &mut input)?;
+            let (distance, length) = read_match(control, &mut input)?;
             out.repeat(distance, length)?;
         }
         match input.byte() {
@@ -33,8 +45,8 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, FilterError> 
     }
 }
 
-/// The distance and the length of a match.
-fn copied_match(control: u8, input: &mut ByteCursor<'_>) -> Result<(usize, usize), FilterError> {
+/// Reads the rest of a match after its first byte: its distance and its length.
+fn read_match(control: u8, input: &mut ByteCursor<'_>) -> Result<(usize, usize), FilterError> {
     let mut length = usize::from(control >> 5) + 2;
     if control >> 5 == 7 {
         loop {

@@ -4,7 +4,10 @@
 //! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd`
 //! gives the shape of the data, of its chunks and of their blocks. Then come the chunks and an
 //! index, itself a chunk, with the chunks' offsets. See `README_CFRAME_FORMAT.rst` and
-//! `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
+//! `README_B2ND_METALAYER.rst` of c-blosc2.
+//!
+//! Header and metalayers are MessagePack: numbers are big-endian, and each value follows a byte for
+//! its type, which is skipped here.
 
 use super::super::cursor::ByteCursor;
 use super::super::{Decoder, FilterError, ensure_fits, max_compressed};
@@ -17,9 +20,13 @@ mod offset {
     pub const MAGIC: usize = 2;
     pub const HEADER_LENGTH: usize = 11;
     pub const FRAME_TYPE: usize = 26;
+    /// The decoded size of all chunks (8 bytes).
     pub const SIZE: usize = 30;
+    /// The stored size of all chunks, without the index (8 bytes).
     pub const STORED_SIZE: usize = 39;
+    /// The size of an element (4 bytes).
     pub const ELEMENT: usize = 48;
+    /// The decoded size of a chunk (4 bytes).
     pub const CHUNK: usize = 58;
     pub const METALAYERS: usize = 87;
 }
@@ -50,10 +57,10 @@ impl Decoder for Frame {
         };
         let size = product(grid.shape.iter().copied().chain([element])).unwrap_or(usize::MAX);
         ensure_fits(size, limit)?;
-        let count = parts(&grid.shape, &grid.chunk).product();
+        let count = part_counts(&grid.shape, &grid.chunk).product();
         // The padding of chunks and blocks is decoded, too.
         let padded = grid.chunk_bytes.checked_mul(count);
-        if padded.is_none_or(|padded| padded > self.bound(0, limit)) {
+        if padded.is_none_or(|padded| padded > self.most_stored(0, limit)) {
             return Err("its padding is longer than a chunk".into());
         }
         let chunks = FrameChunks::find(bytes, header_length, count)?;
@@ -65,9 +72,9 @@ impl Decoder for Frame {
         Ok(out)
     }
 
-    fn bound(&self, _before: usize, size: usize) -> usize {
+    fn most_stored(&self, _input: usize, size: usize) -> usize {
         // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its
-        // size. `max_compressed` allows for a factor of two of it.
+        // size. `max_compressed` already doubles the size.
         max_compressed(size.saturating_mul(16))
     }
 }
@@ -91,6 +98,7 @@ fn decode_in_order(
     Ok(out)
 }
 
+/// The bytes from this position on.
 fn cursor(bytes: &[u8], position: usize) -> Result<ByteCursor<'_>, FilterError> {
     bytes
         .get(position..)
@@ -100,7 +108,7 @@ fn cursor(bytes: &[u8], position: usize) -> Result<ByteCursor<'_>, FilterError> 
 
 /// The chunks of a frame.
 struct FrameChunks<'a> {
-    /// The frame without its header, which offsets refer to.
+    /// The frame without its header. Offsets count from its beginning.
     body: &'a [u8],
     /// The offset of each chunk, eight bytes in little-endian order.
     offsets: Vec<u8>,
@@ -110,9 +118,9 @@ impl<'a> FrameChunks<'a> {
     /// Reads the index of a frame of `count` chunks.
     fn find(bytes: &'a [u8], header_length: usize, count: usize) -> Result<Self, FilterError> {
         let body = cursor(bytes, header_length)?.0;
-        let stored = cursor(bytes, offset::STORED_SIZE)?.long_size_be()?;
+        let stored_size = cursor(bytes, offset::STORED_SIZE)?.long_size_be()?;
         let mut offsets = vec![0; count.saturating_mul(8)];
-        let index = BloscChunk::parse(cursor(body, stored)?.0)?;
+        let index = BloscChunk::parse(cursor(body, stored_size)?.0)?;
         super::decode_into(&index, &mut offsets)?;
         Ok(Self { body, offsets })
     }
@@ -124,17 +132,21 @@ impl<'a> FrameChunks<'a> {
         let offset = i64::from_le_bytes(offset);
         match usize::try_from(offset) {
             Ok(offset) => BloscChunk::parse(cursor(self.body, offset)?.0),
-            // The number of a repeated value instead of an offset.
+            // Negative: the highest byte has the number of a repeated value instead of an offset.
             Err(_) => BloscChunk::repeated((offset >> 56) as u8 & 15, sizes),
         }
     }
 }
 
-/// Data stored in chunks of multidimensional blocks, both padded at the far edges.
+/// Data of any number of dimensions, at least one, stored in chunks of blocks. Chunks and blocks at
+/// the far edges are padded.
 #[derive(Debug, PartialEq, Eq)]
 struct BlockGrid {
+    /// The shape of the data in elements, slowest dimension first.
     shape: Vec<usize>,
+    /// The shape of a chunk.
     chunk: Vec<usize>,
+    /// The shape of a block.
     block: Vec<usize>,
     /// Bytes per element.
     element: usize,
@@ -144,7 +156,10 @@ struct BlockGrid {
 }
 
 impl BlockGrid {
-    /// From the frame's list of metalayers; `None` if none describes blocks.
+    /// Finds the metalayer that describes blocks; `None` if the frame has none.
+    ///
+    /// The list is an array of its own size and a map from names to the positions of the metalayers
+    /// in the header. A name is preceded by its length, in the lower five bits of a byte.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, FilterError> {
         let Some(list) = header
             .get(offset::METALAYERS..)
@@ -168,6 +183,8 @@ impl BlockGrid {
         Ok(None)
     }
 
+    /// Parses the metalayer: an array of a version, the number of dimensions, and three arrays with
+    /// the shapes of the data, a chunk and a block.
     fn parse(mut content: ByteCursor<'_>, element: usize) -> Result<Self, FilterError> {
         let [_array, _version, dimensions] = content.array()?;
         let dimensions = usize::from(dimensions);
@@ -195,7 +212,7 @@ impl BlockGrid {
             return None;
         }
         Some(Self {
-            chunk_bytes: product(parts(&chunk, &block).chain([block_bytes]))?,
+            chunk_bytes: product(part_counts(&chunk, &block).chain([block_bytes]))?,
             shape,
             chunk,
             block,
@@ -218,8 +235,8 @@ impl BlockGrid {
         let mut first = Vec::new();
         let mut decoded = vec![0; self.block_bytes];
         let bounds = self.bounds(number);
-        for block in 0..chunk.blocks() {
-            chunk.block(block, &first, &mut buffers, &mut decoded)?;
+        for block in 0..chunk.block_count() {
+            chunk.decode_block(block, &first, &mut buffers, &mut decoded)?;
             self.place(&bounds, block, &decoded, out);
             if block == 0 {
                 first = decoded.clone();
@@ -228,7 +245,7 @@ impl BlockGrid {
         Ok(())
     }
 
-    /// The start and the end of a chunk; the end is cut at the end of the data.
+    /// The start and the end of a chunk in the data; the end is cut at the end of the data.
     fn bounds(&self, chunk: usize) -> [Vec<usize>; 2] {
         let start = origin(chunk, &self.shape, &self.chunk);
         let axes = start.iter().zip(&self.chunk).zip(&self.shape);
@@ -238,8 +255,8 @@ impl BlockGrid {
         [start, end]
     }
 
-    /// Copies the rows of a block to their place in the output, without padding. The bounds are
-    /// those of its chunk.
+    /// Copies the rows of a block to their places in the output, without padding. A row is the
+    /// elements along the last dimension. The bounds are those of the block's chunk.
     fn place(
         &self,
         [chunk_start, end]: &[Vec<usize>; 2],
@@ -251,56 +268,52 @@ impl BlockGrid {
         for (within, chunk_start) in start.iter_mut().zip(chunk_start) {
             *within += chunk_start;
         }
-        let (Some(width), Some(block_width), Some(first), Some(end_of_row)) = (
-            self.shape.last(),
-            self.block.last(),
-            start.last(),
-            end.last(),
-        ) else {
-            return;
-        };
-        let length = end_of_row.saturating_sub(*first).min(*block_width) * self.element;
-        if length == 0 {
+        let last = self.shape.len() - 1;
+        let row_in_block = self.block[last];
+        let row_length = end[last].saturating_sub(start[last]).min(row_in_block) * self.element;
+        if row_length == 0 {
             return;
         }
-        for (at, row) in decoded.chunks_exact(block_width * self.element).enumerate() {
-            if let Some(index) = self.row(at, &start, end) {
-                out[(index * width + first) * self.element..][..length]
-                    .copy_from_slice(&row[..length]);
+        let rows = decoded.chunks_exact(row_in_block * self.element);
+        for (number, row) in rows.enumerate() {
+            if let Some(index) = self.row(number, &start, end) {
+                let position = index * self.shape[last] + start[last];
+                out[position * self.element..][..row_length].copy_from_slice(&row[..row_length]);
             }
         }
     }
 
     /// The index in the output of a row of the block that begins at `start`; `None` for padding,
-    /// which begins at `end`.
-    fn row(&self, mut at: usize, start: &[usize], end: &[usize]) -> Option<usize> {
+    /// which begins at `end`. Rows are counted along all dimensions but the last, in the block by
+    /// `number`, in the output by the result.
+    fn row(&self, mut number: usize, start: &[usize], end: &[usize]) -> Option<usize> {
         let mut index = 0;
         let mut rows = 1;
-        let axes = self.shape.iter().zip(&self.block);
-        for ((extent, block), (start, end)) in axes.zip(start.iter().zip(end)).rev().skip(1) {
-            let position = start + at % block;
-            at /= block;
-            if position >= *end {
+        for axis in (0..self.shape.len() - 1).rev() {
+            let position = start[axis] + number % self.block[axis];
+            number /= self.block[axis];
+            if position >= end[axis] {
                 return None;
             }
             index += position * rows;
-            rows *= extent;
+            rows *= self.shape[axis];
         }
         Some(index)
     }
 }
 
+/// `None` if it is too large.
 fn product(mut factors: impl Iterator<Item = usize>) -> Option<usize> {
     factors.try_fold(1, usize::checked_mul)
 }
 
-/// The number of parts along each dimension.
-fn parts<'a>(whole: &'a [usize], part: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+/// The number of parts of a whole along each dimension, given the shapes of both.
+fn part_counts<'a>(whole: &'a [usize], part: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
     let both = whole.iter().zip(part);
     both.map(|(extent, part)| extent.div_ceil(*part))
 }
 
-/// Where a part of a whole begins.
+/// Where the part with this number begins; parts are counted along the last dimension first.
 fn origin(mut number: usize, whole: &[usize], part: &[usize]) -> Vec<usize> {
     let mut origin = vec![0; whole.len()];
     for ((start, extent), part) in origin.iter_mut().zip(whole).zip(part).rev() {
@@ -315,12 +328,13 @@ fn origin(mut number: usize, whole: &[usize], part: &[usize]) -> Vec<usize> {
 fn extents(
     content: &mut ByteCursor<'_>,
     dimensions: usize,
-    one: impl Fn(&mut ByteCursor<'_>) -> Result<usize, FilterError>,
+    read_one: impl Fn(&mut ByteCursor<'_>) -> Result<usize, FilterError>,
 ) -> Result<Vec<usize>, FilterError> {
     let _array = content.byte()?;
-    (0..dimensions).map(|_| one(content)).collect()
+    (0..dimensions).map(|_| read_one(content)).collect()
 }
 
+/// Reads the byte for the type, then a number of 4 bytes.
 fn int32(content: &mut ByteCursor<'_>) -> Result<usize, FilterError> {
     let _int32 = content.byte()?;
     content.size_be()

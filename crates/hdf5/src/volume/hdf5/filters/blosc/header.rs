@@ -1,4 +1,14 @@
 //! The chunk header: sizes, codec and filters.
+//!
+//! ```text
+//! byte  0  version of the format        in blosc2:
+//!       1  version of the codec         16–21  filters, in the order in which they were applied
+//!       2  flags; codec in the top 3        22  codec, if it does not fit in the flags
+//!       3  bytes per element            24–29  a parameter of each filter
+//!       4  decoded size (4 bytes)           30  more flags
+//!       8  decoded size of a block (4)      31  flags: dictionary, kind of a repeated value, …
+//!      12  size of the chunk (4)
+//! ```
 
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;
@@ -7,7 +17,7 @@ use super::super::cursor::ByteCursor;
 const LATEST: u8 = 6;
 const FIRST_OF_BLOSC2: u8 = 3;
 
-// Flags of the header.
+// Flags of the header, besides the codec in the upper three bits.
 const SHUFFLED: u8 = 1;
 const MEMCPYED: u8 = 2;
 const BITSHUFFLED: u8 = 4;
@@ -42,7 +52,7 @@ pub(super) struct BloscChunk<'a> {
     pub element: usize,
     /// The decoded size.
     pub size: usize,
-    /// The decoded size of all blocks but the last; non-zero if there are any.
+    /// The decoded size of a block; the last one may be shorter. Not 0 if there are any.
     pub block: usize,
 }
 
@@ -59,11 +69,11 @@ pub(super) enum ChunkContent<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BloscFilter {
-    /// With the element size in bytes.
+    /// A shuffle of elements of this many bytes.
     Shuffle(usize),
     Bitshuffle,
     Delta,
-    /// Differences within each of this many equal parts.
+    /// Each byte as the difference from the one before it, in each of this many equal parts.
     Bytedelta(usize),
 }
 
@@ -94,7 +104,7 @@ impl<'a> BloscChunk<'a> {
             if let Some(value) = single_value(&extension, element, input.0)? {
                 content = ChunkContent::Repeated(value);
             }
-            filters(&extension, element)?
+            blosc2_filters(&extension, element)?
         } else {
             blosc1_filters(flags, element)?
         };
@@ -102,6 +112,7 @@ impl<'a> BloscChunk<'a> {
             return Err("its elements or blocks are empty".into());
         }
         let block = if is_blosc2 { block.min(size) } else { block };
+        // blosc1 splits only blocks of at least 128 elements of at most 16 bytes.
         let is_split = flags & ONE_STREAM == 0
             && (is_blosc2 || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
@@ -120,20 +131,20 @@ impl<'a> BloscChunk<'a> {
         };
         if has_dictionary && matches!(chunk.content, ChunkContent::Blocks) {
             // The dictionary lies between the offsets of the blocks and the blocks.
-            let mut rest = ByteCursor(body.get(4 * chunk.blocks()..).unwrap_or_default());
+            let mut rest = ByteCursor(body.get(4 * chunk.block_count()..).unwrap_or_default());
             let length = rest.size_le()?;
             chunk.dictionary = Some(rest.take(length)?);
         }
         Ok(chunk)
     }
 
-    /// A chunk that repeats the value with this number, in blocks of `block` bytes.
+    /// A chunk of `size` bytes that repeats the value with this number, in blocks of `block` bytes.
     pub fn repeated(
-        value: u8,
+        number: u8,
         [element, size, block]: [usize; 3],
     ) -> Result<BloscChunk<'static>, FilterError> {
         Ok(BloscChunk {
-            content: ChunkContent::Repeated(known_value(value, element)?),
+            content: ChunkContent::Repeated(known_value(number, element)?),
             is_blosc2: true,
             element,
             size,
@@ -170,7 +181,7 @@ fn blosc1_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, FilterE
 }
 
 /// The filters listed in the extended header.
-fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, FilterError> {
+fn blosc2_filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, FilterError> {
     let [f0, f1, f2, f3, f4, f5, _, _, m0, m1, m2, m3, m4, m5, ..] = *extension;
     let mut filters = Vec::new();
     for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
@@ -182,6 +193,8 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Fil
             2 => filters.push(BloscFilter::Bitshuffle),
             35 if meta == 0 => filters.push(BloscFilter::Bytedelta(element)),
             35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
+            // Undoing it needs the first block as it was before this filter was applied. Only the
+            // completely decoded block is kept.
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => {
                 let name = format!("blosc with its own filter {number}");
@@ -192,7 +205,7 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Fil
     Ok(filters)
 }
 
-/// The value of a constant chunk, if the extended header says it is one.
+/// The value of a chunk that repeats one, if the extended header says so.
 fn single_value<'a>(
     extension: &[u8; 16],
     element: usize,
@@ -206,15 +219,16 @@ fn single_value<'a>(
     }
     match flags >> 4 & 7 {
         0 => Ok(None),
+        // The value follows the header.
         3 if !body.is_empty() => Ok(Some(body)),
         number => known_value(number, element).map(Some),
     }
 }
 
-/// The repeated value with this number.
+/// The repeated value with this number: zero or NaN.
 fn known_value(number: u8, element: usize) -> Result<&'static [u8], FilterError> {
     match (number, element) {
-        // Uninitialised chunks are zero too.
+        // The number 4 means an uninitialised chunk.
         (1 | 4, _) => Ok(&[0]),
         (2, 4) => Ok(&[0, 0, 0xc0, 0x7f]),
         (2, 8) => Ok(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f]),

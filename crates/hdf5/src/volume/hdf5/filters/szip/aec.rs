@@ -3,12 +3,12 @@
 //! Numbers are coded in blocks. A block starts with an id: the number of the coding that made this
 //! block shortest. A fixed number of blocks forms an interval. With prediction, an interval starts
 //! with one number as it is, and each further number is stored as the difference from the number
-//! before it.
+//! before it. Numbers in *unary* are as many zeros, then a one.
 
 use super::super::FilterError;
 use super::super::bits::BitReader;
 
-const ENDS: &str = "it ends too early";
+const ENDS_EARLY: &str = "it ends too early";
 
 /// The parameters of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct StreamCoding {
     pub block: usize,
     /// Blocks per interval.
     pub interval: usize,
-    /// Whether differences were coded.
+    /// Whether numbers were predicted, so that differences were coded.
     pub predicted: bool,
 }
 
@@ -66,7 +66,7 @@ impl StreamDecoder<'_> {
             self.block()?;
         }
         if self.coding.predicted {
-            self.add_distances();
+            self.add_differences();
         }
         Ok(())
     }
@@ -96,7 +96,8 @@ impl StreamDecoder<'_> {
         }
     }
 
-    /// Numbers whose `low_bits` low bits are stored as they are, after the high bits of all of them.
+    /// Numbers in two parts: first the high bits of all, each in unary, then their `low_bits` low
+    /// bits as they are. With 2 low bits, 5 and 8 are stored as 01 001, then 01 00.
     fn split(&mut self, count: usize, low_bits: u32) -> Result<(), FilterError> {
         let start = self.numbers.len();
         for _ in 0..count {
@@ -105,15 +106,17 @@ impl StreamDecoder<'_> {
         }
         if low_bits > 0 {
             for number in &mut self.numbers[start..] {
-                *number |= self.bits.read(low_bits).ok_or(ENDS)?;
+                *number |= self.bits.read(low_bits).ok_or(ENDS_EARLY)?;
             }
         }
         Ok(())
     }
 
-    /// Pairs of small numbers, each pair coded as one number. If one number of the block is `known`,
-    /// it is the first of the first pair.
+    /// Pairs of small numbers, each pair coded as one number: the codes 0, 1, 2, 3, 4, 5, … mean
+    /// the pairs (0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2), …. If one number of the block is
+    /// `known`, it is the first of the first pair.
     fn pairs(&mut self, known: usize) -> Result<(), FilterError> {
+        /// The code of (0, 12): pairs have no larger sum than 12.
         const LARGEST: u32 = 90;
         for pair in 0..self.coding.block / 2 {
             let code = self.unary()?;
@@ -136,8 +139,8 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// A run of blocks of zeros. The length 5 means all blocks up to the end of the interval or of a
-    /// segment of 64 blocks; a stored length above 5 is one more than the number of blocks.
+    /// A run of blocks of zeros. The length 5 means all blocks up to the end of the interval, or of
+    /// a segment of 64 blocks; a stored length above 5 is one more than the number of blocks.
     fn zeros(&mut self, known: usize) -> Result<(), FilterError> {
         const REST_OF_SEGMENT: usize = 5;
         let StreamCoding {
@@ -158,23 +161,27 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// Adds each difference to the previous number. Differences are folded: even ones go up, odd
-    /// ones down. A difference that is too large for the nearer end of the range goes the
-    /// other way, and is counted from that end.
-    fn add_distances(&mut self) {
+    /// Adds each difference to the previous number. Differences are folded: 0, 1, 2, 3, 4, … stand
+    /// for 0, -1, 1, -2, 2, …, until one sign would lead beyond the nearer end of the range. Larger
+    /// ones stand for the distance from that end. After the number 2 of 8 bits, 0, 1, 2, 3, 4 stand
+    /// for the numbers 2, 1, 3, 0, 4, and each larger difference for itself.
+    fn add_differences(&mut self) {
         let top = u32::MAX >> (32 - self.coding.bits);
         let middle = top / 2 + 1;
-        let Some((first, distances)) = self.numbers.split_first_mut() else {
+        let Some((first, differences)) = self.numbers.split_first_mut() else {
             return;
         };
         let mut number = *first;
-        for place in distances {
-            let distance = *place;
-            let side = if number & middle == 0 { 0 } else { top };
-            number = if distance.div_ceil(2) <= side ^ number {
-                number.wrapping_add(distance >> 1 ^ 0u32.wrapping_sub(distance & 1)) & top
+        for place in differences {
+            let folded = *place;
+            let nearer_end = if number & middle == 0 { 0 } else { top };
+            // The distance to that end: `top ^ number` is `top - number`.
+            let room = nearer_end ^ number;
+            number = if folded.div_ceil(2) <= room {
+                let difference = folded >> 1 ^ 0u32.wrapping_sub(folded & 1);
+                number.wrapping_add(difference) & top
             } else {
-                (side ^ distance) & top
+                (nearer_end ^ folded) & top
             };
             *place = number;
         }
@@ -187,10 +194,10 @@ impl StreamDecoder<'_> {
     }
 
     fn read(&mut self, count: u32) -> Result<u32, FilterError> {
-        Ok(self.bits.read(count).ok_or(ENDS)?)
+        Ok(self.bits.read(count).ok_or(ENDS_EARLY)?)
     }
 
     fn unary(&mut self) -> Result<u32, FilterError> {
-        Ok(self.bits.unary().ok_or(ENDS)?)
+        Ok(self.bits.unary().ok_or(ENDS_EARLY)?)
     }
 }
