@@ -26,7 +26,7 @@ use voltile_base::tile::Fingerprint;
 
 pub(super) use self::loan::Borrowed;
 use self::mapping_slot::MappingSlot;
-pub(super) use self::read_buffer::FetchedBytes;
+pub(super) use self::read_buffer::ReadBuffer;
 use super::beginning;
 use super::identity::FileIdentity;
 use super::library_lock;

@@ -235,10 +235,10 @@ impl ChunkStore {
         wanted: &ChunkRequest<'_>,
         entry: Option<Entry>,
     ) -> Result<FoundChunk, ReadError> {
-        // Set if a shorter prefix of the chunk is in the cache.
-        let mut prefix_decoded_at = None;
+        // When the cached chunk was decoded, if the cache has a shorter prefix of it.
+        let mut decoded_at = None;
         let looked_up = self.cache.lookup_if(&wanted.key(), |chunk| {
-            prefix_decoded_at = Some(chunk.decoded_at);
+            decoded_at = Some(chunk.decoded_at);
             chunk.holds(wanted.voxels)
         });
         match looked_up {
@@ -249,7 +249,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = self.decode(wanted, entry, prefix_decoded_at).map(Arc::new);
+                let chunk = self.decode(wanted, entry, decoded_at).map(Arc::new);
                 flight.land(match &chunk {
                     Ok(chunk) => Ok((Arc::clone(chunk), chunk.weight())),
                     Err(error) => Err(error.clone()),

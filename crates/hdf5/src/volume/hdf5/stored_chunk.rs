@@ -12,7 +12,7 @@ use bytes::Bytes;
 use voltile_base::metrics::Meter;
 use voltile_base::text::joined;
 
-use super::bytes::{Borrowed, FetchedBytes};
+use super::bytes::{Borrowed, ReadBuffer};
 use super::chunks::Chunk;
 use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
@@ -45,7 +45,7 @@ pub(super) enum FetchedChunk<'a> {
 
 /// The stored bytes of a chunk.
 pub(super) enum StoredBytes<'a> {
-    Copied(FetchedBytes),
+    Copied(ReadBuffer),
     /// In the page cache, lent by the mapped file.
     Mapped(Borrowed<'a>),
 }
@@ -170,8 +170,8 @@ impl StoredDataset {
         Ok(Some(bytes))
     }
 
-    /// Like [`StoredDataset::bytes_as_stored`], but `None` if it had to wait because the chunk index
-    /// has not been read, or the bytes are not in the page cache.
+    /// Like [`StoredDataset::bytes_as_stored`], but also `None` if it had to wait: if the chunk
+    /// index has not been read, or the bytes are not in the page cache.
     pub(super) fn cached_bytes_as_stored(&self, at: Position) -> Option<Bytes> {
         let entry = self.known_entry(&at)?;
         if !self.is_coded_alike(&at, entry) || !self.is_readable(&at, entry) {
@@ -270,7 +270,7 @@ impl StoredDataset {
     }
 
     /// The stored bytes of a chunk.
-    fn bytes_of(&self, entry: &Entry) -> Result<FetchedBytes, ReadError> {
+    fn bytes_of(&self, entry: &Entry) -> Result<ReadBuffer, ReadError> {
         let length = entry.length as usize;
         self.file.bytes.fetch(entry.address, length, &self.place())
     }

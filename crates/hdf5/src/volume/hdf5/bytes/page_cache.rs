@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::{ByteSource, FetchedBytes, FileBytes};
+use super::{ByteSource, FileBytes, ReadBuffer};
 
 impl FileBytes {
     /// Whether a byte of the file is in the page cache; false on file systems that cannot tell,
@@ -30,7 +30,7 @@ impl FileBytes {
                 return self.unchanged_length().ok()?.map(|_| bytes);
             }
         };
-        let mut read = FetchedBytes::of_length(length);
+        let mut read = ReadBuffer::of_length(length);
         let into = &mut [IoSliceMut::new(read.bytes_mut())];
         let count = preadv2(file, into, position, ReadWriteFlags::NOWAIT).ok()?;
         // Checked last: the bytes are valid only if the file did not change during the read.

@@ -18,13 +18,13 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes of a file; the thread that drops them keeps their buffer.
-pub(in super::super) struct FetchedBytes {
+/// Bytes read from a file, in a buffer that is kept by the thread that drops it.
+pub(in super::super) struct ReadBuffer {
     buffer: Vec<u8>,
     length: usize,
 }
 
-impl FetchedBytes {
+impl ReadBuffer {
     /// `length` arbitrary bytes, to be overwritten.
     pub(super) fn of_length(length: usize) -> Self {
         let mut buffer = BUFFERS
@@ -43,19 +43,14 @@ impl FetchedBytes {
 
 impl FileBytes {
     /// Reads `length` bytes at an offset in the file; `place` is for errors.
-    pub fn fetch(
-        &self,
-        address: u64,
-        length: usize,
-        place: &str,
-    ) -> Result<FetchedBytes, ReadError> {
-        let mut fetched = FetchedBytes::of_length(length);
-        self.read_exact_at(fetched.bytes_mut(), address, place)?;
-        Ok(fetched)
+    pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<ReadBuffer, ReadError> {
+        let mut read = ReadBuffer::of_length(length);
+        self.read_exact_at(read.bytes_mut(), address, place)?;
+        Ok(read)
     }
 }
 
-impl Deref for FetchedBytes {
+impl Deref for ReadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -63,13 +58,13 @@ impl Deref for FetchedBytes {
     }
 }
 
-impl AsRef<[u8]> for FetchedBytes {
+impl AsRef<[u8]> for ReadBuffer {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Drop for FetchedBytes {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         // Fails while the thread ends, when the buffer is no longer needed.

@@ -53,13 +53,9 @@ impl ChunkStore {
         }
     }
 
-    /// The number of voxels of a chunk to decode, counted from its first one. `prefix_decoded_at`
-    /// is the time when a shorter prefix of it was decoded; `None` if the cache has none.
-    fn voxels_to_decode(
-        &self,
-        wanted: &ChunkRequest<'_>,
-        prefix_decoded_at: Option<Instant>,
-    ) -> u64 {
+    /// The number of voxels of a chunk to decode, counted from its first one. `decoded_at` is the
+    /// time when a shorter prefix of it was decoded; `None` if the cache has none.
+    fn voxels_to_decode(&self, wanted: &ChunkRequest<'_>, decoded_at: Option<Instant>) -> u64 {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -70,7 +66,7 @@ impl ChunkStore {
         let is_interactive = verify == Verify::Idle && self.activity.paused_lately();
         // A tenth more than wanted: enough for the next slices until the chunk is finished.
         let a_tenth_more = wanted.voxels + wanted.voxels / 10;
-        match prefix_decoded_at {
+        match decoded_at {
             None if is_interactive => a_tenth_more,
             None if self.follows_a_whole_one(wanted) => WHOLE,
             None => wanted.voxels,
@@ -119,10 +115,10 @@ impl ChunkStore {
         &self,
         wanted: &ChunkRequest<'_>,
         entry: Option<Entry>,
-        prefix_decoded_at: Option<Instant>,
+        decoded_at: Option<Instant>,
     ) -> Result<Chunk, ReadError> {
         let dataset = wanted.dataset;
-        let voxels = self.voxels_to_decode(wanted, prefix_decoded_at);
+        let voxels = self.voxels_to_decode(wanted, decoded_at);
         let meter = self.meter(wanted);
         let stored = dataset.fetch(&wanted.at, entry, meter)?;
         let decode = |voxels| dataset.decode(&wanted.at, &stored, voxels, wanted.voxel, meter);
