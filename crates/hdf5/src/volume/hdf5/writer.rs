@@ -11,8 +11,8 @@
 //! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin.
 //! Measured at level 1 on chunks of 64³ voxels, one core: the compression ratios of deflate and
 //! zstd are similar for images (electron micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not
-//! for labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640 MB/s; zstd
-//! compresses 208 to 1549 MB/s and decompresses 719 to 2961 MB/s.
+//! for labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640 MB/s;
+//! zstd compresses 208 to 1549 MB/s and decompresses 719 to 2961 MB/s.
 
 use std::collections::HashMap;
 use std::path::Path;
