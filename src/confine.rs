@@ -40,15 +40,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a child that opens `files`; with each is said whether its links may lead
-    /// anywhere.
+    /// The bounds of a child that opens `files`: each is a path, and whether the links in that file
+    /// may lead anywhere.
     pub fn of<'a>(memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
         let mut read = BTreeSet::new();
         for (file, may_lead_anywhere) in files {
             if may_lead_anywhere {
                 return Self { read: None, memory };
             }
-            // If the file is a symbolic link, the folder that it leads to is read, too.
+            // If the path has symbolic links, the folder that they lead to is read, too.
             let resolved = file.canonicalize().ok();
             for path in [Some(file), resolved.as_deref()].into_iter().flatten() {
                 // `/` lies in no folder.

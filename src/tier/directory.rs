@@ -181,7 +181,7 @@ fn mark_used(file: &File) {
     let Ok(time) = file.metadata().and_then(|about| about.modified()) else {
         return;
     };
-    // Also if the time is in the future.
+    // In either direction: the time may lie in the future.
     let difference = now
         .duration_since(time)
         .unwrap_or_else(|ahead| ahead.duration());

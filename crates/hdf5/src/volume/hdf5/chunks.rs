@@ -84,7 +84,9 @@ impl Chunk {
         self.is_whole || self.samples.len() as u64 >= voxels
     }
 
+    /// The number of bytes that it takes of the cache's budget.
     fn weight(&self) -> usize {
+        // An estimate of the memory besides the voxels.
         const BOOKKEEPING: usize = 256;
         self.samples.bytes().len() + BOOKKEEPING
     }

@@ -216,6 +216,7 @@ impl ElementLayout {
 }
 
 impl StoredDataset {
+    /// The dataset that is open as `handle`; `audited` is what it refers to in other files.
     pub(super) fn new(
         file: &Arc<StoredFile>,
         handle: &Dataset,
@@ -224,11 +225,11 @@ impl StoredDataset {
         access: Option<Fingerprint>,
     ) -> Result<Self, OpenError> {
         let elements = ElementLayout::new(&file.location, handle, path)?;
-        Self::of_layout(Arc::clone(file), handle, path, elements, audited, access)
+        Self::with_elements(Arc::clone(file), handle, path, elements, audited, access)
             .map_err(|e| OpenError::object(&file.location, path, e.to_string()))
     }
 
-    fn of_layout(
+    fn with_elements(
         file: Arc<StoredFile>,
         handle: &Dataset,
         path: &str,

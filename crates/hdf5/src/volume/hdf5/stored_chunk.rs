@@ -326,6 +326,7 @@ impl StoredDataset {
             StoredBytes::Copied(bytes) => pipeline.decode(bytes, mask, all_bytes, wanted_bytes),
             StoredBytes::Mapped(borrowed) => {
                 let length = entry.length as usize;
+                // Not announced as dense: the pages are mapped already.
                 let decoded = borrowed.lend(entry.address, length, false, |bytes| {
                     pipeline.decode(bytes, mask, all_bytes, wanted_bytes)
                 })?;

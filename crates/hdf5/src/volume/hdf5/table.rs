@@ -57,8 +57,8 @@ pub(super) fn columns(
         let Ok((found, _)) = follower.dataset(file, &format!("{path}/{name}")) else {
             continue;
         };
-        let columns_of_it = dataset_columns(&found.file, &found.object).unwrap_or_default();
-        for column in columns_of_it.into_iter().filter(|column| !column.is_field) {
+        let own_columns = dataset_columns(&found.file, &found.object).unwrap_or_default();
+        for column in own_columns.into_iter().filter(|column| !column.is_field) {
             columns.push(StoredColumn {
                 name: name.clone(),
                 ..column

@@ -139,7 +139,7 @@ fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element_bytes: u64
     let mut extents = Vec::new();
     let mut parts = 1u64;
     for (runs, edge) in wanted.iter().zip(chunk) {
-        let mut parts_along_axis = 0;
+        let mut parts_along_axis = 0u64;
         for run in runs {
             parts_along_axis += chunks_touched(slice::from_ref(run), *edge);
         }
