@@ -40,17 +40,21 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a child that opens `files`, each with whether its links may lead anywhere.
+    /// The bounds of a child that opens `files`: each is a path, and whether the links in that file
+    /// may lead anywhere.
     pub fn of<'a>(memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
         let mut read = BTreeSet::new();
-        for (file, anywhere) in files {
-            if anywhere {
+        for (file, may_lead_anywhere) in files {
+            if may_lead_anywhere {
                 return Self { read: None, memory };
             }
-            // Also the folder that a symbolic link leads to; `/` has none.
-            for path in [Some(file.to_owned()), file.canonicalize().ok()] {
-                let path = path.filter(|path| path.parent().is_some());
-                read.extend(path.map(|path| folder_of(&path).to_owned()));
+            // If the path has symbolic links, the folder that they lead to is read, too.
+            let resolved = file.canonicalize().ok();
+            for path in [Some(file), resolved.as_deref()].into_iter().flatten() {
+                // `/` lies in no folder.
+                if path.parent().is_some() {
+                    read.insert(folder_of(path).to_owned());
+                }
             }
         }
         let read = Some(read);

@@ -1,4 +1,4 @@
-//! Landlock: the rules that the kernel enforces.
+//! Confines the calling thread by what the kernel offers: Landlock, and the filter of system calls.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use landlock::{
     Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// The version whose kinds of access a trial child gives up: all that are known.
+/// The newest version of Landlock that is known here: a trial child gives up all kinds of access
+/// that this version knows.
 const KNOWN_VERSION: ABI = ABI::V10;
 
 /// Restricts this thread to reading what a trial child needs. Returns the protections that are
@@ -61,6 +62,7 @@ fn reason(status: &LandlockStatus) -> &'static str {
 /// `None`, and there is no network. Folders that do not exist are passed over.
 fn restrict(read: Option<&BTreeSet<PathBuf>>) -> Result<RestrictionStatus, RulesetError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+    // Accesses that are denied unless a rule allows them.
     let mut handled = AccessFs::from_all(KNOWN_VERSION);
     if read.is_none() {
         handled &= !reading;

@@ -1,9 +1,9 @@
 //! The filter of system calls of a trial child (seccomp).
 //!
 //! There are two filters; the kernel applies the stricter one. Calls that only an attack makes end
-//! the process, so that it is seen. Any other call that reading does not take fails with `ENOSYS`,
-//! as on an older kernel: C libraries then do without it, and a call that a later one makes does
-//! not end a harmless process.
+//! the process, so that the attack is noticed. Any other call that reading files does not need
+//! fails with `ENOSYS`, as on an older kernel: C libraries then do without it, and a harmless
+//! process is not ended because of a call that only a later version of its C library makes.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,27 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// The conditions under which each call matches: any of them, or always if there are none.
+/// The calls that match, each with its rules: one of them must hold, unless there are none.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Filters the calls of this thread and of the threads that it starts, from now on.
 pub(super) fn filter() -> Result<(), seccompiler::Error> {
-    let ended = compiled(
+    let killing = compile(
         forbidden()?,
         SeccompAction::Allow,
         SeccompAction::KillProcess,
     )?;
-    let refused = compiled(
+    let refusing = compile(
         allowed()?,
         SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
         SeccompAction::Allow,
     )?;
-    apply_filter(&ended)?;
-    apply_filter(&refused)
+    apply_filter(&killing)?;
+    apply_filter(&refusing)
 }
 
-fn compiled(
+/// A filter that does `matching` to calls that match the rules, and `otherwise` to all others.
+fn compile(
     rules: Rules,
     otherwise: SeccompAction,
     matching: SeccompAction,
@@ -45,21 +46,24 @@ fn compiled(
 fn allowed() -> Result<Rules, BackendError> {
     let mut rules = always(ALLOWED);
     rules.extend(always(ALLOWED_HERE));
-    rules.insert(libc::SYS_openat, vec![masked(2, NOT_READING, 0)?]);
+    // openat(folder, path, flags) and open(path, flags), only for reading.
+    rules.insert(libc::SYS_openat, vec![bits_equal(2, NOT_READING, 0)?]);
     #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, vec![masked(1, NOT_READING, 0)?]);
-    let is_thread = masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?;
+    rules.insert(libc::SYS_open, vec![bits_equal(1, NOT_READING, 0)?]);
+    // clone(flags, …), only for a thread.
+    let is_thread = bits_equal(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?;
     rules.insert(libc::SYS_clone, vec![is_thread]);
-    // No further code is loaded.
+    // mmap(address, length, protection, …) and mprotect(address, length, protection): no code.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(call, vec![masked(2, libc::PROT_EXEC, 0)?]);
+        rules.insert(call, vec![bits_equal(2, libc::PROT_EXEC, 0)?]);
     }
-    let own_name = number(0, libc::PR_SET_NAME)?;
-    rules.insert(libc::SYS_prctl, vec![own_name, number(0, PR_GET_AUXV)?]);
-    // `abort` and limits of this process itself.
+    let own_name = equals(0, libc::PR_SET_NAME)?;
+    rules.insert(libc::SYS_prctl, vec![own_name, equals(0, PR_GET_AUXV)?]);
+    // tgkill(process, …) and prlimit64(process, …), only for this process, which `prlimit64` may
+    // call 0: `abort`, and limits.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    rules.insert(libc::SYS_tgkill, vec![number(0, own)?]);
-    rules.insert(libc::SYS_prlimit64, vec![number(0, 0)?]);
+    rules.insert(libc::SYS_tgkill, vec![equals(0, own)?]);
+    rules.insert(libc::SYS_prlimit64, vec![equals(0, 0)?]);
     Ok(rules)
 }
 
@@ -67,11 +71,11 @@ fn allowed() -> Result<Rules, BackendError> {
 fn forbidden() -> Result<Rules, BackendError> {
     let mut rules = always(FORBIDDEN);
     rules.extend(always(FORBIDDEN_HERE));
-    let is_process = masked(0, libc::CLONE_THREAD, 0)?;
+    let is_process = bits_equal(0, libc::CLONE_THREAD, 0)?;
     rules.insert(libc::SYS_clone, vec![is_process]);
-    rules.insert(libc::SYS_openat, written(2)?);
+    rules.insert(libc::SYS_openat, writing(2)?);
     #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, written(1)?);
+    rules.insert(libc::SYS_open, writing(1)?);
     Ok(rules)
 }
 
@@ -83,29 +87,29 @@ fn always(calls: &[c_long]) -> Rules {
 /// this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
-/// The flags that are not set when a file is opened only for reading.
+/// The flags of which none is set when a file is opened only for reading: `O_RDONLY` is 0.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
 
-/// Rules for files that are opened for writing or created; `flags` is the number of that argument.
-fn written(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
+/// Match if a file is opened for writing or created; `flags` is the argument that says so.
+fn writing(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
     [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
         .iter()
-        .map(|flag| masked(flags, *flag, *flag))
+        .map(|flag| bits_equal(flags, *flag, *flag))
         .collect()
 }
 
 /// Matches if the bits under `mask` of a 32-bit argument, counted from 0, equal `value`.
-fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompRule, BackendError> {
+fn bits_equal(argument: u8, mask: c_int, value: c_int) -> Result<SeccompRule, BackendError> {
     let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
-    compared(argument, operator, value)
+    compare(argument, operator, value)
 }
 
 /// Matches if a 32-bit argument, counted from 0, equals `value`.
-fn number(argument: u8, value: c_int) -> Result<SeccompRule, BackendError> {
-    compared(argument, SeccompCmpOp::Eq, value)
+fn equals(argument: u8, value: c_int) -> Result<SeccompRule, BackendError> {
+    compare(argument, SeccompCmpOp::Eq, value)
 }
 
-fn compared(
+fn compare(
     argument: u8,
     operator: SeccompCmpOp,
     value: c_int,
@@ -116,6 +120,7 @@ fn compared(
     SeccompRule::new(vec![condition])
 }
 
+/// Calls that are allowed with any arguments.
 const ALLOWED: &[c_long] = &[
     // Open files, and the properties of other files.
     libc::SYS_read,
@@ -179,7 +184,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// Calls that only older machines have.
+/// Calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_stat,
@@ -192,6 +197,7 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
+/// Calls that end the process, whatever their arguments.
 const FORBIDDEN: &[c_long] = &[
     // Other programs and processes.
     libc::SYS_execve,

@@ -56,7 +56,7 @@ impl Directory {
         Ok(all)
     }
 
-    /// Removes the tiles of one token, or of all tokens; returns the removed contents.
+    /// Removes the tiles of one token, or of all tokens (`None`); returns the removed contents.
     pub fn clear(&self, token: Option<&Name>) -> Result<Vec<TokenContents>, TierError> {
         let only = token.map(|token| TokenFolder::new(&self.path, self.kind, token).path);
         let mut all = Vec::new();

@@ -130,6 +130,7 @@ impl Backend for Directory {
             written = folder
                 .make(key)
                 .and_then(|()| whole_file::write(&path, &parts));
+            // If another process has removed the folder just now, it is made again.
             if !matches!(&written, Err(error) if error.kind() == ErrorKind::NotFound) {
                 break;
             }
@@ -170,20 +171,21 @@ pub(super) fn read(
     let mut bytes = Vec::with_capacity(length as usize + 1);
     // One byte more, to detect a file that grows while it is read.
     file.take(length + 1).read_to_end(&mut bytes)?;
-    Ok(entry::verified(key, bytes))
+    Ok(entry::verify(key, bytes))
 }
 
-/// Updates the modification time of a file unless it is recent. If that fails, the tile is only
-/// evicted earlier.
+/// Updates the modification time of a file unless it is recent. If that fails, the tile is evicted
+/// too early, which does no harm.
 fn mark_used(file: &File) {
     let now = SystemTime::now();
     let Ok(time) = file.metadata().and_then(|about| about.modified()) else {
         return;
     };
-    let apart = now
+    // In either direction: the time may lie in the future.
+    let difference = now
         .duration_since(time)
         .unwrap_or_else(|ahead| ahead.duration());
-    if apart > UPDATE_AFTER
+    if difference > UPDATE_AFTER
         && let Err(error) = file.set_modified(now)
     {
         tracing::trace!("modification time of a tile not set: {error}");

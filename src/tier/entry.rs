@@ -12,7 +12,15 @@ use voltile_base::tile::TileKey;
 /// of keys, which include a version of their own.
 pub(super) const FORMAT: u32 = 1;
 
-/// The length of the trailer: magic, format, length of the PNG, key, checksum.
+/// The length of the trailer. Its fields, with their offsets:
+///
+/// ```text
+/// 0   magic              8 bytes
+/// 8   format             4 bytes
+/// 12  length of the PNG  8 bytes
+/// 20  key                16 bytes
+/// 36  checksum           16 bytes
+/// ```
 pub(super) const TRAILER: usize = CHECKSUM + 16;
 /// The maximum length of a tile's file; a longer file is not read. It is that of RGB pixels with a
 /// filter byte per row, a quarter more in case the encoder expands them, and 64 KiB for other PNG
@@ -23,8 +31,7 @@ pub(super) const MAX_LENGTH: u64 = {
 };
 
 const MAGIC: &[u8; 8] = b"\0voltile";
-/// The offset of the checksum in the trailer: after magic (8 bytes), format (4), length (8) and key
-/// (16).
+/// The offset of the checksum in the trailer.
 const CHECKSUM: usize = 8 + 4 + 8 + 16;
 
 /// The trailer of a tile; integers are little-endian.
@@ -43,8 +50,8 @@ pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
     trailer
 }
 
-/// Verifies a complete file and returns its PNG.
-pub(super) fn verified(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
+/// Verifies a complete file and returns its PNG, or what is wrong.
+pub(super) fn verify(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
     let length = file
         .len()
         .checked_sub(TRAILER)
@@ -83,8 +90,8 @@ mod tests {
     fn a_tile_is_read_back_with_its_own_key_only() {
         let (key, other) = (TileKey::digest(&1), TileKey::digest(&2));
         let file = sealed(&key, b"png");
-        assert_eq!(verified(&key, file.clone()).unwrap(), "png");
-        assert_eq!(verified(&other, file), Err("it is another tile"));
+        assert_eq!(verify(&key, file.clone()).unwrap(), "png");
+        assert_eq!(verify(&other, file), Err("it is another tile"));
     }
 
     #[test]
@@ -94,16 +101,13 @@ mod tests {
         for at in 0..file.len() {
             let mut damaged = file.clone();
             damaged[at] ^= 4;
-            assert!(verified(&key, damaged).is_err(), "byte {at}");
+            assert!(verify(&key, damaged).is_err(), "byte {at}");
             assert!(
-                verified(&key, file[..at].to_vec()).is_err(),
+                verify(&key, file[..at].to_vec()).is_err(),
                 "cut off at {at}"
             );
-            assert!(verified(&key, [&file[..], &[0]].concat()).is_err());
+            assert!(verify(&key, [&file[..], &[0]].concat()).is_err());
         }
-        assert!(
-            verified(&key, sealed(&key, b"")).is_err(),
-            "no tile is empty"
-        );
+        assert!(verify(&key, sealed(&key, b"")).is_err(), "no tile is empty");
     }
 }

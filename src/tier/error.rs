@@ -98,9 +98,8 @@ impl TierError {
         }
     }
 
-    /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a
-    /// server can be reached is up to its circuit breaker, see
-    /// [`Backend::problem`](super::Backend::problem).
+    /// Whether the error says nothing about the next operation: a damaged tile is removed, and
+    /// [`Backend::problem`](super::Backend::problem) says whether a server can be reached.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

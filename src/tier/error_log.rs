@@ -24,8 +24,11 @@ type LoggedKind = (Discriminant<TierError>, &'static str);
 
 #[derive(Debug)]
 struct LoggedErrors {
+    /// The start of the current period.
     since: Instant,
+    /// The number of lines logged in this period.
     lines: usize,
+    /// The number of errors suppressed since the last line.
     suppressed: usize,
 }
 

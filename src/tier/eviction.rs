@@ -32,9 +32,9 @@ use super::{TierError, TierKind, marker};
 const BLOCK: u64 = 4096;
 /// The maximum number of files that one walk through the directory evicts: it bounds memory.
 const MAX_EVICTED: usize = 1 << 18;
-/// The interval between counts, which are needed because of other processes.
+/// The interval between counts: other processes add and remove files, too.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
-/// The pause after a count is at least this many times its duration.
+/// The pause after a count is at least this many times as long as the count took.
 const PAUSE_FACTOR: u32 = 20;
 /// The pause after an eviction that could not remove enough.
 const STUCK_PAUSE: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ pub(super) struct Budget {
 struct BudgetState {
     /// Whether this process counts and evicts.
     is_owner: bool,
-    /// Whether a count was requested, and an eviction if the budget is exceeded.
+    /// Whether a count is requested, and an eviction if the budget is exceeded.
     is_requested: bool,
     /// Whether the last eviction could not remove enough.
     is_stuck: bool,
@@ -106,7 +106,7 @@ impl Budget {
         self.fits(length)
     }
 
-    /// Whether all files and another one of this length exceed the budget by at most an eighth.
+    /// Whether all files and one more of this length exceed the budget by at most an eighth.
     fn fits(&self, length: u64) -> bool {
         self.used() + on_disk(length) <= self.limit + self.limit / 8
     }
@@ -139,6 +139,7 @@ impl Budget {
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
         let mut state = self.state.lock();
         state.is_stuck = is_stuck;
+        // Earlier requests are done, but meanwhile writers may have exceeded the budget again.
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
         self.changed.wait_while_for(
@@ -160,7 +161,7 @@ pub(super) struct Evictor {
     log: ErrorLog,
 }
 
-/// A file that may be evicted; the files used longest ago compare as the smallest.
+/// A file that may be evicted; files used less recently are smaller in the order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct EvictionCandidate {
     last_used: SystemTime,
@@ -203,10 +204,10 @@ impl Evictor {
     }
 
     fn run(&self) {
-        let mut locked = None;
+        let mut lock_file = None;
         loop {
             let began = Instant::now();
-            let is_done = self.work(&mut locked);
+            let is_done = self.work(&mut lock_file);
             let pause = if is_done {
                 COUNT_INTERVAL.max(began.elapsed() * PAUSE_FACTOR)
             } else {
@@ -219,16 +220,16 @@ impl Evictor {
     }
 
     /// If this process gets the lock, counts, and evicts if the budget is exceeded. Returns false
-    /// if too few files could be removed.
-    fn work(&self, locked: &mut Option<File>) -> bool {
+    /// if too few files could be removed. The lock is held until `lock_file` is dropped.
+    fn work(&self, lock_file: &mut Option<File>) -> bool {
         // The lock is taken anew each time: its file may have been removed with the directory.
-        *locked = None;
+        *lock_file = None;
         let mut is_owner = marker::ensure(&self.path).is_ok();
         if is_owner {
             match self.lock() {
                 Ok(file) => {
                     is_owner = file.is_some();
-                    *locked = file;
+                    *lock_file = file;
                 }
                 // Where files cannot be locked, every process evicts. That does no harm, because
                 // each removes the files used least recently.
@@ -243,8 +244,8 @@ impl Evictor {
         self.keep_to_budget()
     }
 
-    /// Takes the lock; `None` if another process holds it. The system frees it when its process
-    /// ends, however it ends, also on another machine that shares the directory by NFS.
+    /// Takes the lock; `None` if another process holds it, perhaps on another machine that shares
+    /// the directory by NFS. The system frees the lock when that process ends, however it ends.
     fn lock(&self) -> io::Result<Option<File>> {
         let name = format!("{TEMPORARY}{}.lock", self.kind.folder());
         let file = File::create(self.path.join(name))?;
@@ -258,6 +259,7 @@ impl Evictor {
     /// Counts the files. If they exceed the budget, removes the files used least recently until
     /// nine tenths of it are in use. Returns false if too few files could be removed.
     fn keep_to_budget(&self) -> bool {
+        // Several rounds, because a count returns at most `MAX_EVICTED` files.
         loop {
             let folders = match TokenFolder::all(&self.path, self.kind) {
                 Ok(folders) => folders,
@@ -291,7 +293,8 @@ impl Evictor {
         }
     }
 
-    /// Counts all files, and removes abandoned temporary files. Returns the files used longest ago.
+    /// Counts all files, and removes abandoned temporary files. Returns the files used least
+    /// recently, at most [`MAX_EVICTED`].
     fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<EvictionCandidate> {
         let before = self.budget.used.get();
         let now = SystemTime::now();
@@ -318,6 +321,7 @@ impl Evictor {
                     folder: number,
                     length: file.length,
                 });
+                // The greatest is the file used most recently.
                 if oldest.len() > MAX_EVICTED {
                     oldest.pop();
                 }

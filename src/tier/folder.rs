@@ -1,4 +1,6 @@
 //! The files of a cache directory: `tiles/TOKEN/ab/abcd….png` and `blocks/NAME/ab/abcd….bytes`.
+//! Here `abcd…` is the key, and `ab`, its first byte, names the *fan* folder, which keeps folders
+//! short.
 //!
 //! Tokens are chosen by users. Folders are named after them, except that a leading dot is escaped
 //! and long tokens are truncated, so that no folder is hidden, leads to a parent, or exceeds the
@@ -117,8 +119,9 @@ impl TokenFolder {
     /// the error is [`ErrorKind::NotFound`] if it was removed.
     pub fn make(&self, key: &TileKey) -> io::Result<()> {
         let fan = self.path.join(fan_name(key));
-        for folder in [self.path.parent(), Some(&*self.path), Some(&*fan)] {
-            match folder.map_or(Ok(()), fs::create_dir) {
+        let folders = [self.path.parent(), Some(&*self.path), Some(&*fan)];
+        for folder in folders.into_iter().flatten() {
+            match fs::create_dir(folder) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
@@ -126,8 +129,8 @@ impl TokenFolder {
         Ok(())
     }
 
-    /// Calls `visit` with every file. Files that are not voltile's, and files that are removed
-    /// meanwhile, are left out.
+    /// Calls `visit` with every entry and temporary file. Files that are not voltile's, and files
+    /// that are removed meanwhile, are left out.
     pub fn visit(&self, mut visit: impl FnMut(FolderFile) -> io::Result<()>) -> io::Result<()> {
         for fan in entries(&self.path)? {
             for entry in entries(&fan.path())? {
@@ -150,7 +153,7 @@ impl TokenFolder {
         Ok(())
     }
 
-    /// Removes its empty folders, and the folder itself if it is then empty.
+    /// Removes its empty fan folders, and the folder itself if it is then empty.
     pub fn remove_empty(&self) -> io::Result<()> {
         let fans = entries(&self.path)?;
         let folders = fans.iter().map(DirEntry::path).chain([self.path.clone()]);
@@ -178,7 +181,7 @@ pub(super) fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> 
 }
 
 /// The entries of a folder by inode number: file systems read inodes fastest in that order. Empty
-/// if the folder does not exist.
+/// if the folder does not exist, or is a file.
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     let listed = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
@@ -192,7 +195,7 @@ fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     Ok(entries)
 }
 
-/// The name of the folder of the keys that begin with the same byte.
+/// The name of the fan folder, which holds the keys that begin with the same byte.
 fn fan_name(key: &TileKey) -> String {
     format!("{:02x}", key.first())
 }

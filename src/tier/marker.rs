@@ -53,8 +53,8 @@ pub(super) fn ensure(path: &Path) -> Result<(), TierError> {
     }
 }
 
-/// Whether the directory at a path is a cache: if not, it is missing, or may become one.
-/// [`TierError::Unsuitable`] if it must not be used.
+/// Whether the directory at a path is a cache. False if it is missing, or may become a cache; the
+/// error [`TierError::Unsuitable`] if it must not be used.
 pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
     let shown = path.display();
     let about = match fs::metadata(path) {

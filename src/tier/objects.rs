@@ -1,5 +1,5 @@
-//! Object storage as a cache of encoded tiles that several servers share: for tiles that are
-//! rendered once and kept.
+//! Object storage as a cache of encoded tiles that several servers share. Tiles are never evicted
+//! from it.
 //!
 //! Each tile is one object, in the same format as a file of the disk cache; its checksum is
 //! verified. A lookup is one request with a timeout. While a store keeps failing, a circuit breaker
@@ -20,8 +20,8 @@ impl Backend for Folder {
         let Some(stored) = stored.map_err(|error| tier_error(self, error))? else {
             return Ok(None);
         };
-        let opened = entry::verified(key, stored.into());
-        opened.map(Some).map_err(|problem| {
+        let png = entry::verify(key, stored.into());
+        png.map(Some).map_err(|problem| {
             let removed = self.remove(&name).map_err(|error| tier_error(self, error));
             TierError::corrupt(format!("{}/{name}", self.public()), problem, removed)
         })

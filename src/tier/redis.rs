@@ -1,9 +1,9 @@
 //! Redis as a cache of encoded tiles that several servers share.
 //!
 //! Each tile is one string with an expiry, in the format of a tile's file: its checksum is
-//! verified. Whoever asks waits for a limited time in all: connections are made by a thread of
-//! their own ([`pool`]). When commands fail, a circuit breaker opens: nobody waits while it is
-//! open, and that thread finds out when the server is back.
+//! verified. Every call waits for a limited time in all, because a thread of its own makes the
+//! connections ([`pool`]). When commands fail, a circuit breaker opens: no call waits while it is
+//! open, and the thread that makes connections finds out when the server is back.
 
 mod connection;
 mod pool;
@@ -25,9 +25,9 @@ use super::{Backend, TierError};
 use crate::config::RedisAddress;
 use pool::Pool;
 
-/// How long a lookup may take, and each attempt to connect.
+/// The time limit of a lookup, and of each attempt to connect.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(50);
-/// How long a write may take in all: on a slow link, several times the limit of a lookup.
+/// The time limit of a write: longer, because on a slow link sending a tile takes a while.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tiles in Redis.
@@ -80,10 +80,8 @@ impl Backend for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
         let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.pool.limit)?;
-        let opened = stored
-            .map(|stored| entry::verified(key, stored))
-            .transpose();
-        opened.map_err(|problem| {
+        let png = stored.map(|stored| entry::verify(key, stored)).transpose();
+        png.map_err(|problem| {
             let removed = self.run(redis::cmd("DEL").arg(&name), self.pool.limit);
             TierError::corrupt(format!("{name} in {}", self.pool.server), problem, removed)
         })

@@ -23,13 +23,13 @@ impl Tiers {
         Self(tiers)
     }
 
-    /// Whether there is none.
+    /// Whether there is no tier.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The PNG of a tile, and the tier that had it; `None` if no tier has it. Damaged and unreadable
-    /// tiles are counted and logged.
+    /// The PNG of a tile, and the tier that had it; `None` if no tier has it. Damaged and
+    /// unreadable tiles are counted and logged.
     pub fn find(&self, token: &Name, key: &TileKey) -> Option<(Bytes, TierKind)> {
         for (index, tier) in self.0.iter().enumerate() {
             let Some(png) = tier.0.get(token, key) else {

@@ -30,8 +30,8 @@ pub(super) struct MeteredTier {
     pub backend: Box<dyn Backend>,
     pub counters: TierCounters,
     log: ErrorLog,
-    /// The last error of each kind of operation that was not transient, unless an operation of that
-    /// kind succeeded since.
+    /// For each kind of operation, the last error that was not transient, unless an operation of
+    /// that kind has succeeded since.
     problems: Mutex<[Option<String>; 2]>,
     queue: Queue<QueuedTile>,
 }
@@ -92,16 +92,16 @@ impl MeteredTier {
     /// The PNG of a tile; `None` if it is not there, or cannot be read.
     pub fn get(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
         let began = Instant::now();
-        let looked = self.backend.get(token, key);
-        if !looked.as_ref().is_err_and(TierError::is_skipped) {
+        let result = self.backend.get(token, key);
+        if !result.as_ref().is_err_and(TierError::is_skipped) {
             self.counters.observe_lookup(began.elapsed());
         }
-        let found = self.note(Operation::Reading, looked).ok()?;
-        match found {
+        let png = self.note(Operation::Reading, result).ok()?;
+        match png {
             Some(_) => self.counters.hits.inc(),
             None => self.counters.misses.inc(),
         };
-        found
+        png
     }
 
     /// Whether a tile is there; its checksum is not verified.

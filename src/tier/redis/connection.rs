@@ -1,8 +1,8 @@
-//! One connection to a Redis server. Reading an answer takes a limited time, and ends after as many
-//! bytes as the longest entry has.
+//! One connection to a Redis server, on which an answer is read for a limited time, and not beyond
+//! the length of the longest entry.
 //!
 //! Whoever listens at the address may send anything, without end. The connections of the crate
-//! `redis` read on until its parser has enough, so only the parser is used.
+//! `redis` read on until its parser has a whole answer, so only the parser is used.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -28,6 +28,7 @@ struct BoundedSocket {
     socket: TcpStream,
     /// The number of bytes that may still be read.
     left: u64,
+    /// When reading and writing fail.
     until: Instant,
 }
 
@@ -73,7 +74,7 @@ impl Write for BoundedSocket {
 impl Connection {
     /// Connects, and logs in. Each attempt to connect takes at most `limit`.
     pub fn open(address: &RedisAddress, limit: Duration) -> RedisResult<Self> {
-        let socket = connected(address, limit)?;
+        let socket = connect(address, limit)?;
         socket.set_nodelay(true)?;
         let until = Instant::now() + limit.saturating_mul(LOGIN_FACTOR);
         let mut connection = Self {
@@ -95,7 +96,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Runs a command whose refusal is told in our words: the server's might repeat the password.
+    /// Runs a command. If the server refuses it, the error says `refusal` and not the server's own
+    /// words, which might repeat the password.
     fn log_in(&mut self, command: &Cmd, until: Instant, refusal: &'static str) -> RedisResult<()> {
         match self.run(command, until) {
             Ok(_) => Ok(()),
@@ -116,7 +118,7 @@ impl Connection {
 }
 
 /// Connects to the first of the server's addresses that accepts.
-fn connected(address: &RedisAddress, limit: Duration) -> io::Result<TcpStream> {
+fn connect(address: &RedisAddress, limit: Duration) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(ErrorKind::InvalidInput, "its name has no address");
     for address in (address.host.as_str(), address.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, limit) {

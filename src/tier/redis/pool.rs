@@ -1,5 +1,5 @@
-//! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time,
-//! whatever resolving the name, connecting and logging in take.
+//! Connections to Redis. A thread of its own makes them, so that commands wait for a limited time,
+//! however long it takes to resolve the name, to connect and to log in.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::tier::TierError;
 
 /// The maximum number of connections. A lookup takes less than a millisecond of one.
 const MAX_CONNECTIONS: usize = 8;
-/// The breaker opens after three tiles have waited for the server in vain.
+/// The breaker opens after three commands have waited for the server in vain.
 const BREAKER_RULE: BreakerRule = BreakerRule {
     failures: 3,
     first_pause: Duration::from_millis(500),
@@ -28,7 +28,7 @@ const BREAKER_RULE: BreakerRule = BreakerRule {
 pub(super) struct Pool {
     /// Shown without credentials.
     pub server: RedisAddress,
-    /// How long a lookup may take, and each attempt to connect.
+    /// The time limit of a lookup, and of each attempt to connect.
     pub limit: Duration,
     pub breaker: Breaker,
     /// 1 while the breaker is open.
@@ -98,9 +98,10 @@ impl Pool {
             match result {
                 Err(error) if !is_answer(&error) => {
                     self.state.lock().connections -= 1;
-                    // If the connection was closed since its last command, there may be another.
+                    // The server may have closed the connection since its last command: then
+                    // another one is tried.
                     if !error.is_connection_dropped() {
-                        return Err(self.failed(permit, &described(&error, within)));
+                        return Err(self.failed(permit, &message(&error, within)));
                     }
                 }
                 answer => {
@@ -136,7 +137,7 @@ impl Pool {
                     self.state.lock().connections += 1;
                     self.give(connection);
                 }
-                Err(error) => drop(self.failed(permit, &described(&error, self.limit))),
+                Err(error) => drop(self.failed(permit, &message(&error, self.limit))),
             }
         }
     }
@@ -213,7 +214,7 @@ impl Pool {
 }
 
 /// The message for the error of a command that may take as long as `within`.
-fn described(error: &RedisError, within: Duration) -> String {
+fn message(error: &RedisError, within: Duration) -> String {
     // The system's own words for it are "Resource temporarily unavailable".
     if error.is_timeout() {
         late(within)

@@ -26,23 +26,23 @@ use voltile_base::tile::Fingerprint;
 
 pub(super) use self::loan::Borrowed;
 use self::mapping_slot::MappingSlot;
-pub(super) use self::read_buffer::Fetched;
+pub(super) use self::read_buffer::ReadBuffer;
 use super::beginning;
 use super::identity::FileIdentity;
 use super::library_lock;
 use crate::store::{Object, StoreError};
 use crate::volume::ReadError;
 
-/// Two writes within one tick of the kernel's clock leave the same modification time, so a file is
-/// opened only when its last change is older than a tick; the longest tick of Linux is 10 ms.
+/// The minimum age of the last change of a file that is opened: two writes within one tick of the
+/// kernel's clock leave the same modification time. Twice the longest tick of Linux.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
-/// The tick of file systems that store whole seconds, or every other second (FAT).
+/// The same for file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 /// The maximum number of ticks to wait for a file that goes on changing.
 const MAX_WAITS: usize = 5;
 
-/// The maximum number of bytes that one system call reads.
-const PIECE: usize = 8 << 20;
+/// The maximum number of bytes that [`FileBytes::read_exact_at`] reads by one system call.
+const MAX_PER_CALL: usize = 8 << 20;
 
 /// A regular file or an object that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub(super) struct FileBytes {
     /// The path of the file, or the public address of the object.
     pub path: Arc<Path>,
     pub identity: FileIdentity,
-    /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or
-    /// found to be written anew.
+    /// The greatest length of a growing file so far. `u64::MAX`, which no file reaches, once it has
+    /// become shorter or was written anew: from then on it counts as changed.
     greatest_length: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct FileBytes {
 enum ByteSource {
     File {
         file: File,
-        mapped: MappingSlot,
+        mapping_slot: MappingSlot,
     },
     Object {
         object: Arc<Object>,
@@ -91,13 +91,15 @@ impl FileBytes {
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
         // A file that is known to grow is not waited for. Nor does a thread sleep while it holds
-        // the library's lock, for which others wait: it opens a file only in a state that is known.
+        // the library's lock, for which other threads wait: it opens only files whose identity was
+        // taken before ([`FileBytes::open_as`]).
         let may_sleep = growing != Some(true) && !library_lock::is_held_here();
         let waits = if may_sleep { MAX_WAITS } else { 0 };
         for _ in 0..waits {
             let Some(rest) = rest_of_tick(&metadata) else {
                 break;
             };
+            // A file that is being written will soon change again, however long it is waited for.
             let longest = if is_growing { CLOCK_TICK } else { COARSE_TICK };
             drop(busy);
             std::thread::sleep(rest.min(longest));
@@ -113,7 +115,7 @@ impl FileBytes {
         Ok(Self {
             source: ByteSource::File {
                 file,
-                mapped: MappingSlot::default(),
+                mapping_slot: MappingSlot::default(),
             },
             path,
             identity,
@@ -224,12 +226,12 @@ impl FileBytes {
         read
     }
 
-    /// A piece at a time, so that a long read from a slow disk does not count as one that does not
-    /// return.
+    /// Fills `into` by several system calls, so that a long read from a slow disk does not count as
+    /// one that does not return.
     fn read_in_pieces(&self, file: &File, into: &mut [u8], position: u64) -> io::Result<()> {
-        for (number, piece) in into.chunks_mut(PIECE).enumerate() {
+        for (number, piece) in into.chunks_mut(MAX_PER_CALL).enumerate() {
             let _reading = self.reading();
-            file.read_exact_at(piece, position + (number * PIECE) as u64)?;
+            file.read_exact_at(piece, position + (number * MAX_PER_CALL) as u64)?;
         }
         Ok(())
     }
@@ -287,14 +289,15 @@ impl FileBytes {
         Some(ReadError::of_store(place, failure))
     }
 
-    /// Pieces of metadata, read together; `place` is for errors.
+    /// The bytes of each range, which hold metadata. All ranges of an object are fetched together.
+    /// `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Some(object) = self.object() {
             object
                 .gather_metadata(ranges)
                 .map_err(|e| ReadError::of_store(place, e))?;
         }
-        let mut pieces = Vec::with_capacity(ranges.len());
+        let mut contents = Vec::with_capacity(ranges.len());
         for range in ranges {
             self.ensure_reaches(range.end, place)?;
             let length = range.end.saturating_sub(range.start);
@@ -305,9 +308,9 @@ impl FileBytes {
             if read < bytes.len() {
                 return Err(truncated(place, range.start + read as u64, range.end));
             }
-            pieces.push(Bytes::from(bytes));
+            contents.push(Bytes::from(bytes));
         }
-        Ok(pieces)
+        Ok(contents)
     }
 
     /// Saves the metadata of an object for the next start of the program.
@@ -331,6 +334,7 @@ impl FileBytes {
             }
         };
         let _reading = self.reading();
+        // Loaded before the length is taken, which may grow at any time.
         let greatest_before = self.greatest_length.load(Ordering::SeqCst);
         let metadata = file.metadata()?;
         if !self.is_growing() {
@@ -378,7 +382,8 @@ fn ensure_regular(metadata: &std::fs::Metadata, path: &Path) -> io::Result<()> {
     )))
 }
 
-/// How long another write could leave the same modification time; `None` if it cannot any more.
+/// For how much longer a further write could leave the same modification time; `None` if it cannot
+/// any more.
 fn rest_of_tick(metadata: &std::fs::Metadata) -> Option<Duration> {
     let tick = if metadata.mtime_nsec() == 0 {
         COARSE_TICK
@@ -396,12 +401,14 @@ fn changed_error() -> io::Error {
     io::Error::other("it has changed since it was opened")
 }
 
+/// The error that the file has changed; `place` is the file and the dataset.
 pub(super) fn changed(place: &str) -> ReadError {
     ReadError::Changed {
         place: place.to_owned(),
     }
 }
 
+/// The error that the file has `length` bytes, and `needed` are read.
 pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
     ReadError::Truncated {
         place: place.to_owned(),
@@ -410,6 +417,7 @@ pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
     }
 }
 
+/// The error of a system call.
 pub(super) fn system(place: &str, error: &io::Error) -> ReadError {
     ReadError::System {
         place: place.to_owned(),
@@ -417,7 +425,7 @@ pub(super) fn system(place: &str, error: &io::Error) -> ReadError {
     }
 }
 
-/// Whether there is a regular file at a path, after symbolic links; nothing else must be opened.
+/// Whether a path leads to a regular file, through symbolic links; nothing else must be opened.
 pub(super) fn is_regular(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file())
 }

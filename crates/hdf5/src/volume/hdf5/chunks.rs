@@ -1,9 +1,9 @@
 //! The cache of decoded chunks, shared by all volumes, with one budget in bytes.
 //!
 //! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`]
-//! decides how far a chunk is decoded, and when the rest is. Alternatives that were tried are in
-//! `benches/RESULTS.md`. A chunk that was never written, or whose voxels are all equal, is cached
-//! as one value.
+//! decides how far a chunk is decoded, and when its rest is decoded. Alternatives that were tried
+//! are in `benches/RESULTS.md`. A chunk that was never written, or whose voxels are all equal, is
+//! cached as one value.
 
 mod finish;
 
@@ -79,12 +79,14 @@ impl Chunk {
         self.is_settled.load(Ordering::Relaxed)
     }
 
-    /// Whether its first `voxels` voxels are known, or all if it has fewer.
+    /// Whether its first `voxels` voxels are known, or all of them if it has fewer.
     fn holds(&self, voxels: u64) -> bool {
         self.is_whole || self.samples.len() as u64 >= voxels
     }
 
+    /// The number of bytes that it takes of the cache's budget.
     fn weight(&self) -> usize {
+        // An estimate of the memory besides the voxels.
         const BOOKKEEPING: usize = 256;
         self.samples.bytes().len() + BOOKKEEPING
     }
@@ -92,7 +94,8 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // Only bytes are still in the buffer to which they were decoded.
+        // Voxels of one byte are still in the buffer that the chunk was decoded to; wider ones were
+        // copied to another.
         if self.is_whole
             && let Samples::U8(buffer) = &mut self.samples
         {
@@ -105,12 +108,12 @@ impl Drop for Chunk {
 fn are_all_equal(samples: &Samples) -> bool {
     let bytes = samples.bytes();
     let voxel = samples.voxel_bytes();
-    // Each voxel equals the next one. The comparison ends at the first difference, which is usually
-    // near the start.
+    // Whether each voxel equals the next one. The comparison ends at the first difference, which is
+    // usually near the start.
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]
 }
 
-/// The first voxel alone.
+/// The first voxel alone, in a buffer of its own: the long buffer is reused.
 fn first_of(samples: Samples) -> Samples {
     let first = with_samples!(&samples, voxels => Voxel::samples(voxels[..1].to_vec()));
     if let Samples::U8(buffer) = samples {
@@ -234,10 +237,10 @@ impl ChunkStore {
         wanted: &ChunkRequest<'_>,
         entry: Option<Entry>,
     ) -> Result<FoundChunk, ReadError> {
-        // When a shorter prefix was decoded that is in the cache.
-        let mut begun = None;
+        // When the cached chunk was decoded, if the cache has a shorter prefix of it.
+        let mut decoded_at = None;
         let looked_up = self.cache.lookup_if(&wanted.key(), |chunk| {
-            begun = Some(chunk.decoded_at);
+            decoded_at = Some(chunk.decoded_at);
             chunk.holds(wanted.voxels)
         });
         match looked_up {
@@ -248,7 +251,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = self.decode(wanted, entry, begun).map(Arc::new);
+                let chunk = self.decode(wanted, entry, decoded_at).map(Arc::new);
                 flight.land(match &chunk {
                     Ok(chunk) => Ok((Arc::clone(chunk), chunk.weight())),
                     Err(error) => Err(error.clone()),
@@ -283,12 +286,12 @@ pub(super) struct ChunkRequest<'a> {
     pub trace: Option<&'a Trace>,
     /// The id of the client's request, for the log.
     pub request_id: Option<&'a RequestId>,
-    /// Where it is noted if it is decoded in part.
+    /// The list that it is added to if it is decoded in part.
     pub unfinished: Option<&'a UnfinishedChunks>,
 }
 
 impl<'a> ChunkRequest<'a> {
-    /// A request without a trace, an id, and a list of unfinished chunks.
+    /// A request without a trace, an id, or a list of unfinished chunks.
     pub fn new(
         dataset: &'a Arc<StoredDataset>,
         at: Position,

@@ -91,7 +91,7 @@ pub struct StoredDataset {
     pub files: Vec<FileIdentity>,
     /// The files, and the sources within files, that do not exist.
     pub missing: MissingFiles,
-    /// The parts of it whose sources do not exist, each by axis.
+    /// The parts of it whose sources do not exist; each is where its stripes along all axes cross.
     gaps: Vec<[Stripes; RANK]>,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
@@ -101,8 +101,8 @@ pub struct StoredDataset {
     pub(super) id: Fingerprint,
     /// Identifies it and its coding in all generations of a growing file; `None` if its file does
     /// not grow.
-    lasting: Option<Fingerprint>,
-    /// The axes along which it grows if its file does.
+    lasting_id: Option<Fingerprint>,
+    /// Whether it grows along each axis if its file grows.
     grows: [bool; RANK],
     /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
@@ -121,16 +121,16 @@ pub struct StoredDataset {
     pub(super) declared_fill: Option<Vec<u8>>,
     /// The path in its file, along hard links.
     object: Arc<str>,
-    /// The size of an element in the file, or of each part of a complex one, in bytes.
+    /// The size in the file of a number, of which an element may hold several, in bytes.
     pub(super) element_bytes: u64,
 }
 
 /// The extents of a dataset, and the type of its elements.
 struct ElementLayout {
     /// The extents as the library knows them.
-    own: Vec<u64>,
+    own_shape: Vec<u64>,
     /// These extents, followed by the extents of the numbers in an element.
-    numbers: Vec<u64>,
+    full_shape: Vec<u64>,
     /// [`StoredDataset::shape`].
     shape: Vec<u64>,
     stored: StoredType,
@@ -140,44 +140,46 @@ impl ElementLayout {
     /// Fails unless the elements are numbers along 2 to 5 axes.
     fn new(file: &Location, handle: &Dataset, path: &str) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(file, path, problem);
-        let own = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
-        let own: Vec<u64> = own.into_iter().map(|n| n as u64).collect();
+        let own_shape = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
+        let own_shape: Vec<u64> = own_shape.into_iter().map(|n| n as u64).collect();
         let stored = library::stored_type(handle).map_err(|e| wrong(e.to_string()))?;
-        let mut numbers = own.clone();
+        let mut full_shape = own_shape.clone();
         let mut is_complex = false;
         if let Ok(stored) = &stored {
-            numbers.extend(&stored.extents);
+            full_shape.extend(&stored.extents);
             is_complex = stored.meaning == ElementMeaning::Complex;
         }
         let shape = if is_complex {
-            own.clone()
+            own_shape.clone()
         } else {
-            numbers.clone()
+            full_shape.clone()
         };
-        let unsuited = |what: String, may_be_pictures: bool| OpenError::NotAVolume {
+        let not_a_volume = |what: String, may_be_pictures: bool| OpenError::NotAVolume {
             file: file.clone(),
             object: path.to_owned(),
             what,
             elements: product(&shape),
             may_be_pictures,
         };
-        let has_rows = own.iter().filter(|extent| **extent > 1).count() > 1;
+        let has_rows = own_shape.iter().filter(|extent| **extent > 1).count() > 1;
         if let Err(other) = &stored
             && (other.may_hold_pictures || (has_rows && !other.is_text))
         {
             let what = format!("the elements are {}", other.what);
-            return Err(unsuited(what, true));
+            return Err(not_a_volume(what, true));
         }
-        if !(2..=RANK).contains(&shape.len()) || numbers.len() > RANK {
+        if !(2..=RANK).contains(&shape.len()) || full_shape.len() > RANK {
             let complex = if is_complex {
                 "; one of complex numbers at most 4"
             } else {
                 ""
             };
             let what = format!("its shape is {shape:?}; a volume has 2 to {RANK} axes{complex}");
-            return Err(unsuited(what, numbers.len() > RANK && stored.is_ok()));
+            let may_be_pictures = full_shape.len() > RANK && stored.is_ok();
+            return Err(not_a_volume(what, may_be_pictures));
         }
-        let bytes = numbers
+        // A number takes at most 8 bytes, and a file is at most `i64::MAX` bytes long.
+        let bytes = full_shape
             .iter()
             .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -185,11 +187,11 @@ impl ElementLayout {
                 "its shape {shape:?} is impossibly large; the file may be damaged"
             )));
         }
-        let stored =
-            stored.map_err(|other| unsuited(format!("the elements are {}", other.what), false))?;
+        let stored = stored
+            .map_err(|other| not_a_volume(format!("the elements are {}", other.what), false))?;
         Ok(Self {
-            own,
-            numbers,
+            own_shape,
+            full_shape,
             shape,
             stored,
         })
@@ -198,20 +200,23 @@ impl ElementLayout {
     /// The grid of the chunks or pieces as the library knows it, and the grid that has the axes of
     /// the numbers in an element, too.
     fn grids(&self, storage: &Storage, is_in_pieces: bool) -> (Grid, Grid) {
-        let Self { own, numbers, .. } = self;
-        if let Storage::Chunked { chunk } = storage {
-            let whole = [&chunk[..], &self.stored.extents].concat();
-            (Grid::new(own, chunk), Grid::new(numbers, &whole))
-        } else if is_in_pieces {
-            let pieces = pieces::grid(numbers, self.stored.voxel.stored_bytes() as u64);
-            (pieces, pieces)
-        } else {
-            (Grid::new(own, own), Grid::new(numbers, numbers))
+        let (own_shape, full_shape) = (&self.own_shape, &self.full_shape);
+        if is_in_pieces {
+            let pieces = pieces::grid(full_shape, self.stored.voxel.stored_bytes() as u64);
+            return (pieces, pieces);
         }
+        let (own_chunk, full_chunk) = match storage {
+            Storage::Chunked { chunk } => (chunk, [&chunk[..], &self.stored.extents].concat()),
+            // All of it counts as one chunk.
+            _ => (own_shape, full_shape.clone()),
+        };
+        let own_grid = Grid::new(own_shape, own_chunk);
+        (own_grid, Grid::new(full_shape, &full_chunk))
     }
 }
 
 impl StoredDataset {
+    /// The dataset that is open as `handle`; `audited` is what it refers to in other files.
     pub(super) fn new(
         file: &Arc<StoredFile>,
         handle: &Dataset,
@@ -220,11 +225,11 @@ impl StoredDataset {
         access: Option<Fingerprint>,
     ) -> Result<Self, OpenError> {
         let elements = ElementLayout::new(&file.location, handle, path)?;
-        Self::of_layout(Arc::clone(file), handle, path, elements, audited, access)
+        Self::with_elements(Arc::clone(file), handle, path, elements, audited, access)
             .map_err(|e| OpenError::object(&file.location, path, e.to_string()))
     }
 
-    fn of_layout(
+    fn with_elements(
         file: Arc<StoredFile>,
         handle: &Dataset,
         path: &str,
@@ -243,9 +248,10 @@ impl StoredDataset {
         let element_rank = elements.stored.extents.len();
         let gaps = audited.gaps.iter();
         let gaps = gaps.map(|gap| padded_around(gap, element_rank, Stripes::WHOLE));
-        let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), element_rank);
-        let parts = elements.stored.extents.iter().product::<u64>().max(1);
-        let element_bytes = handle.dtype()?.size() as u64 / parts;
+        let max_extents = handle.space()?.maxdims();
+        let grows = growing_axes(&elements.own_shape, &max_extents, element_rank);
+        let numbers_in_element = elements.stored.extents.iter().product::<u64>().max(1);
+        let element_bytes = handle.dtype()?.size() as u64 / numbers_in_element;
         file.handles.keep(&object, handle)?;
         let pieces_at = match storage {
             Storage::Contiguous { address } if file.is_remote() && elements.stored.plain => address,
@@ -255,7 +261,8 @@ impl StoredDataset {
         let ElementLayout { shape, stored, .. } = elements;
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
-        let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
+        let lasting_id =
+            growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
         let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), own_grid);
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
@@ -270,7 +277,7 @@ impl StoredDataset {
             pipeline: own_pipeline(&filters),
             filters,
             id,
-            lasting,
+            lasting_id,
             grows,
             edges_are_plain,
             grid,
@@ -287,15 +294,15 @@ impl StoredDataset {
 
     /// The missing parts of a box, at most the first [`MAX_GAPS`].
     pub(super) fn gaps_in(&self, stored: &StoredBox) -> Vec<StoredBox> {
-        let mut found = Vec::new();
+        let mut missing = Vec::new();
         for gap in &self.gaps {
-            let room = MAX_GAPS - found.len();
+            let room = MAX_GAPS - missing.len();
             if room == 0 {
                 break;
             }
             let mut parts = vec![*stored];
+            // Along one axis after the other, each part is cut to the runs of that axis.
             for (axis, stripes) in gap.iter().enumerate() {
-                // Each run is its first position and its length.
                 let runs = stripes.within(stored.start[axis], stored.count[axis], room);
                 let cut = parts.iter().flat_map(|whole| {
                     runs.iter().map(move |(start, count)| {
@@ -307,9 +314,9 @@ impl StoredDataset {
                 });
                 parts = cut.take(room).collect();
             }
-            found.extend(parts);
+            missing.extend(parts);
         }
-        found
+        missing
     }
 
     /// The names of the filters that cannot be decoded here. Reading a chunk that went through one
@@ -378,12 +385,13 @@ impl StoredDataset {
         ReadError::ensure_copied(is_copied, format_args!("{path} in {}", file.location))
     }
 
-    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
-    /// For contiguous data in a store it is a row too, not a piece: samples, and thus windows, must
-    /// be the same as for the file on disk.
+    /// The shape, in stored order, of the boxes that are most efficient to read: chunks, or single
+    /// rows of data that is not chunked. Contiguous data in a store has rows too, not pieces:
+    /// samples, and thus windows, must be the same as for the file on disk.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
+            // The last axis that the library knows, and the axes of the numbers in an element.
             _ => padded(&self.grid.shape()[RANK - 1 - self.element_rank()..], 1),
         }
     }
@@ -400,8 +408,9 @@ impl StoredDataset {
 
     /// The index of the dataset's first axis in a [`Position`].
     fn first_axis(&self) -> usize {
-        let parts = usize::from(self.stored.meaning == ElementMeaning::Complex);
-        (RANK - parts).saturating_sub(self.shape.len())
+        // The axis of the two parts of complex numbers comes last, and is not in `shape`.
+        let part_axes = usize::from(self.stored.meaning == ElementMeaning::Complex);
+        (RANK - part_axes).saturating_sub(self.shape.len())
     }
 
     /// The indexes in a [`Position`] of the axes that the library knows.
@@ -417,12 +426,12 @@ impl StoredDataset {
     /// The index entry of a chunk; `None` if it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
         if let Some(begin) = self.pieces_at {
-            let voxel = self.stored_bytes() as u64;
-            return Ok(Some(pieces::entry(&self.grid, begin, voxel, at)));
+            let voxel_bytes = self.stored_bytes() as u64;
+            return Ok(Some(pieces::entry(&self.grid, begin, voxel_bytes, at)));
         }
         self.index
             .entry(self.grid.number(at))
-            .map_err(|error| self.without_index(error))
+            .map_err(|error| self.index_error(error))
     }
 
     /// The index entry of a chunk that was written, if the index has been read.
@@ -434,12 +443,13 @@ impl StoredDataset {
     /// generations of a growing file for a chunk that is not written again. Reads the stored bytes
     /// of this chunk, and notes if they have changed.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
-        self.lasting_id(at).unwrap_or(self.id)
+        self.lasting_chunk_id(at).unwrap_or(self.id)
     }
 
-    /// Identifies the contents of a chunk of a growing file that is not written again.
-    fn lasting_id(&self, at: &Position) -> Option<Fingerprint> {
-        let lasting = self.lasting?;
+    /// Identifies the contents of a chunk of a growing file; `None` if the chunk may be written
+    /// again, or cannot be read.
+    fn lasting_chunk_id(&self, at: &Position) -> Option<Fingerprint> {
+        let lasting_id = self.lasting_id?;
         let entry = self.final_entry(at)?;
         if !self.is_readable(at, entry) {
             return None;
@@ -452,7 +462,7 @@ impl StoredDataset {
         };
         let digest = self.file.bytes.digest(entry.address, length)?;
         self.file.compare_landmark(entry.address, length, digest);
-        Some(Fingerprint::digest(&(lasting, entry.mask, digest)))
+        Some(Fingerprint::digest(&(lasting_id, entry.mask, digest)))
     }
 
     /// Whether the checksum of a chunk is known to be wrong.
@@ -468,11 +478,11 @@ impl StoredDataset {
     /// Fails if its growing file was written anew while voxels were read; the chunk `at` is the
     /// first that was read.
     pub(super) fn ensure_only_grown(&self, at: &Position) -> Result<(), ReadError> {
-        if self.lasting.is_none() {
+        if self.lasting_id.is_none() {
             return Ok(());
         }
-        // Notes it if the chunk has changed.
-        self.lasting_id(at);
+        // Notes that the file was written anew if the chunk has changed.
+        self.lasting_chunk_id(at);
         self.file.bytes.ensure_unchanged(&self.place())
     }
 
@@ -480,7 +490,8 @@ impl StoredDataset {
     /// chunks along an axis along which the dataset grows may be written again.
     fn final_entry(&self, at: &Position) -> Option<Entry> {
         let mut furthest = *self.index.furthest()?;
-        // The index does not know the axes of the numbers in an element, which come last here.
+        // The index has no axes for the numbers in an element, which come last here: with one such
+        // axis, its [0, 0, z, y, x] becomes [0, z, y, x, 0].
         furthest.rotate_left(self.element_rank());
         let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
         self.known_entry(at).filter(|_| !may_change)
@@ -488,13 +499,13 @@ impl StoredDataset {
 
     /// Whether a chunk may be written again, as far as is known.
     pub(super) fn may_change(&self, at: &Position) -> bool {
-        self.lasting.is_some() && self.final_entry(at).is_none()
+        self.lasting_id.is_some() && self.final_entry(at).is_none()
     }
 
     /// Whether no voxel of a box can change while the file goes on growing; false if that is not
     /// known. Does not block.
     pub(super) fn is_final(&self, stored: &StoredBox) -> bool {
-        if self.lasting.is_none() {
+        if self.lasting_id.is_none() {
             return true;
         }
         matches!(self.storage, Storage::Chunked { .. })
@@ -513,11 +524,11 @@ impl StoredDataset {
     pub(super) fn entries(&self, until: Option<Instant>) -> Result<&[Entry], ReadError> {
         self.index
             .entries(until)
-            .map_err(|error| self.without_index(error))
+            .map_err(|error| self.index_error(error))
     }
 
     /// The error if the chunk index cannot be read.
-    fn without_index(&self, error: IndexError) -> ReadError {
+    fn index_error(&self, error: IndexError) -> ReadError {
         let problem = match error {
             IndexError::Read(error) => return error,
             IndexError::Wrong(problem) => problem,
@@ -602,7 +613,7 @@ impl StoredDataset {
         Ok(())
     }
 
-    /// Converts stored elements to voxels.
+    /// Converts the bytes of stored numbers to voxels.
     pub(super) fn samples(&self, mut bytes: Vec<u8>, voxel: VoxelType) -> Samples {
         if let Some(significant) = self.stored.significant {
             significant.widen(&mut bytes, self.stored_bytes(), self.stored.big_endian);
@@ -610,7 +621,7 @@ impl StoredDataset {
         Samples::from_stored(voxel, bytes, self.stored.big_endian)
     }
 
-    /// The size of an element in the file, in bytes; only for types that are decoded directly.
+    /// The size in the file of a number, in bytes; only for types that are decoded directly.
     pub(super) fn stored_bytes(&self) -> usize {
         self.stored.voxel.stored_bytes()
     }
@@ -620,7 +631,8 @@ impl StoredDataset {
         self.stored.big_endian && self.stored_bytes() > 1
     }
 
-    /// Whether stored elements need no conversion.
+    /// Whether stored numbers have the same bytes as voxels in memory. Half floats have not: they
+    /// become floats.
     pub(super) fn is_native(&self) -> bool {
         let one_byte = self.stored_bytes() == 1;
         let in_order = one_byte || self.stored.big_endian == cfg!(target_endian = "big");
@@ -630,6 +642,7 @@ impl StoredDataset {
     /// The value of voxels that were never written; `at` is one of them. Read through the library
     /// once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
+        // If an element holds several numbers, each has a fill value of its own.
         if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
             return Ok(Samples::from_native(voxel, known.bytes()));
         }
@@ -766,9 +779,10 @@ impl StoredDataset {
     }
 }
 
-/// The axes along which a dataset of this shape grows: all axes along which it may be extended, or
-/// the slowest axis if it was created in its full shape. `most` has the maximum extents (`None`:
-/// unlimited); `element_rank` further axes are those of the numbers in an element.
+/// Whether a dataset of this shape grows along each axis. It grows along all axes along which it
+/// may be extended (in `most`, the maximum extents, `None` is unlimited), or along the slowest one
+/// if it was created in its full shape; not along the `element_rank` axes of the numbers in an
+/// element.
 fn growing_axes(shape: &[u64], most: &[Option<usize>], element_rank: usize) -> [bool; RANK] {
     let mut axes = Vec::new();
     for (extent, most) in shape.iter().zip(most) {
@@ -840,8 +854,8 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
     })
 }
 
-/// Values along all axes of a [`Position`]: `own` along the axes that the library knows, `other`
-/// along those before them and along the `element_rank` axes of the numbers in an element.
+/// One value for each axis of a [`Position`]: `own` for the axes that the library knows, `other`
+/// for the axes before them and for the `element_rank` axes of the numbers in an element.
 fn padded_around<T: Copy>(own: &[T], element_rank: usize, other: T) -> [T; RANK] {
     let mut axes = own.to_vec();
     axes.resize(own.len() + element_rank, other);

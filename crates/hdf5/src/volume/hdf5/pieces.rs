@@ -7,14 +7,16 @@
 use super::grid::{Grid, Position, linear};
 use super::index::Entry;
 
-/// The size of a piece in bytes, as far as rows allow it.
+/// The maximum size of a piece in bytes.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// The grid of the pieces of a dataset of this shape; `voxel` is the size of a voxel in bytes.
-pub(super) fn grid(shape: &[u64], voxel: u64) -> Grid {
+/// The grid of the pieces of a dataset of this shape. A piece is whole along the fastest axes, part
+/// of the first axis that does not fit, and one voxel thick along the axes before: [1, 256, 1024]
+/// for voxels of a byte and the shape [5, 1024, 1024].
+pub(super) fn grid(shape: &[u64], voxel_bytes: u64) -> Grid {
     let mut piece = vec![1; shape.len()];
-    // The number of voxels that still fit.
-    let mut room = (PIECE_BYTES / voxel.max(1)).max(1);
+    // The number of positions along the next axis that still fit.
+    let mut room = (PIECE_BYTES / voxel_bytes.max(1)).max(1);
     for (extent, whole) in piece.iter_mut().zip(shape).rev() {
         *extent = room.min(*whole).max(1);
         if *extent < *whole {
@@ -25,14 +27,15 @@ pub(super) fn grid(shape: &[u64], voxel: u64) -> Grid {
     Grid::new(shape, &piece)
 }
 
-/// Where a piece is stored, if the first voxel of the dataset lies at the byte offset `begin`.
-pub(super) fn entry(grid: &Grid, begin: u64, voxel: u64, at: &Position) -> Entry {
+/// Where the piece at a position in the grid is stored, if the first voxel of the dataset lies at
+/// the byte offset `begin`.
+pub(super) fn entry(grid: &Grid, begin: u64, voxel_bytes: u64, at: &Position) -> Entry {
     let first = linear(grid.shape(), &grid.origin(at));
     let voxels: u64 = grid.extents(at).iter().product();
     Entry {
         number: grid.number(at),
-        address: begin.saturating_add(first.saturating_mul(voxel)),
-        length: u32::try_from(voxels.saturating_mul(voxel)).unwrap_or(u32::MAX),
+        address: begin.saturating_add(first.saturating_mul(voxel_bytes)),
+        length: u32::try_from(voxels.saturating_mul(voxel_bytes)).unwrap_or(u32::MAX),
         mask: 0,
     }
 }

@@ -13,7 +13,7 @@ pub struct SignificantBits {
 
 impl SignificantBits {
     /// Shifts and sign-extends integers of `width` bytes (at most 8) in place, so that all bits are
-    /// significant.
+    /// significant: with a precision of 12 and an offset of 4, 0xF23F becomes 0x0F23.
     pub(super) fn widen(self, bytes: &mut [u8], width: usize, big_endian: bool) {
         for element in bytes.chunks_exact_mut(width.clamp(1, 8)) {
             if big_endian {
@@ -29,7 +29,8 @@ impl SignificantBits {
         }
     }
 
-    /// The value in 64 bits: shifts the padding out at both ends, and extends the sign.
+    /// The value in 64 bits: shifts the padding out at both ends, and extends the sign. The shifts
+    /// are checked, because a damaged file may name any precision and offset.
     fn value(self, bits: u64) -> u64 {
         let unused = 64u32.saturating_sub(self.precision);
         let leftmost = bits

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use voltile_base::metrics::Meter;
 use voltile_base::text::joined;
 
-use super::bytes::{Borrowed, Fetched};
+use super::bytes::{Borrowed, ReadBuffer};
 use super::chunks::Chunk;
 use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
@@ -20,16 +20,18 @@ use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use crate::volume::{ChunkCoding, ReadError, Samples, StoredRanges, VoxelType};
 
-/// How often a chunk that cannot be decoded is read again if it may be being written.
+/// The maximum number of times that a chunk that cannot be decoded is read again, if it may have
+/// been read while it was written.
 const MAX_REREADS: usize = 5;
-/// The pause before each time.
+/// The pause before a chunk is read again.
 const REREAD_PAUSE: Duration = Duration::from_millis(10);
 /// The time limit for reading the index of a dataset when it is opened.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
-/// The lengths of chunks that are decoded from the mapped file. Copying a shorter one costs no more
-/// than mapping its pages; decoding a longer one could be taken for a file that hangs.
-const MAPPED: RangeInclusive<u32> = 16 << 10..=8 << 20;
+/// The lengths in bytes of stored chunks that are decoded from the mapped file. Copying a shorter
+/// one costs no more than mapping its pages; decoding a longer one could be taken for a file that
+/// hangs.
+const MAPPED_LENGTHS: RangeInclusive<u32> = 16 << 10..=8 << 20;
 
 /// A chunk before decoding.
 pub(super) enum FetchedChunk<'a> {
@@ -37,13 +39,13 @@ pub(super) enum FetchedChunk<'a> {
     NeverWritten,
     /// Its stored bytes, and what decodes them.
     Bytes(Entry, StoredBytes<'a>, &'a Pipeline),
-    /// Not fetched: the library reads and decodes it in one step.
+    /// It is not fetched: the library reads and decodes it in one step.
     InLibrary,
 }
 
 /// The stored bytes of a chunk.
 pub(super) enum StoredBytes<'a> {
-    Copied(Fetched),
+    Copied(ReadBuffer),
     /// In the page cache, lent by the mapped file.
     Mapped(Borrowed<'a>),
 }
@@ -168,8 +170,8 @@ impl StoredDataset {
         Ok(Some(bytes))
     }
 
-    /// The same bytes if they can be had without waiting: the chunk index has been read, and the
-    /// bytes are in the page cache.
+    /// Like [`StoredDataset::bytes_as_stored`], but also `None` if it had to wait: if the chunk
+    /// index has not been read, or the bytes are not in the page cache.
     pub(super) fn cached_bytes_as_stored(&self, at: Position) -> Option<Bytes> {
         let entry = self.known_entry(&at)?;
         if !self.is_coded_alike(&at, entry) || !self.is_readable(&at, entry) {
@@ -195,7 +197,8 @@ impl StoredDataset {
         }
     }
 
-    /// Whether a chunk went through all filters.
+    /// Whether a chunk is coded as the dataset says: it went through all filters or, if there are
+    /// none, is stored in full length.
     pub(super) fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
         if self.filters.is_empty() {
             u64::from(entry.length) == self.chunk_bytes()
@@ -225,9 +228,9 @@ impl StoredDataset {
         Err(self.damaged(&problem))
     }
 
-    /// Fails if its chunks cannot be decoded, as far as a single chunk shows. Reads one only if the
-    /// filters alone do not tell, and decodes it unless it is large. It looks at a chunk that went
-    /// through as many filters as any other. Indexes that take long to read are left to requests.
+    /// Fails if its chunks cannot be decoded, as far as a single chunk shows: one that went through
+    /// as many filters as any other. It is read only if the filters alone do not tell, and decoded
+    /// unless it is large. Indexes that take long to read are left to requests.
     pub(super) fn probe_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
         let may_decode = self.is_light();
         if !pipeline.needs_probe() || (pipeline.is_complete() && !may_decode) {
@@ -254,7 +257,7 @@ impl StoredDataset {
         pipeline: &Pipeline,
     ) -> Result<Option<Borrowed<'_>>, ReadError> {
         let file = &self.file.bytes;
-        let is_suitable = MAPPED.contains(&entry.length)
+        let is_suitable = MAPPED_LENGTHS.contains(&entry.length)
             && pipeline.begins_with_deflate(self.skipped_filters(at, entry))
             && !self.may_change(at)
             && file.can_be_mapped();
@@ -267,7 +270,7 @@ impl StoredDataset {
     }
 
     /// The stored bytes of a chunk.
-    fn bytes_of(&self, entry: &Entry) -> Result<Fetched, ReadError> {
+    fn bytes_of(&self, entry: &Entry) -> Result<ReadBuffer, ReadError> {
         let length = entry.length as usize;
         self.file.bytes.fetch(entry.address, length, &self.place())
     }
@@ -276,15 +279,15 @@ impl StoredDataset {
     pub(super) fn decode(
         &self,
         at: &Position,
-        stored: &FetchedChunk<'_>,
+        fetched: &FetchedChunk<'_>,
         wanted: u64,
         voxel: VoxelType,
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
-        match stored {
+        match fetched {
             // Each number in an element has a fill value of its own.
             FetchedChunk::NeverWritten if !self.stored.extents.is_empty() => {
-                self.read_whole(at, voxel, false)
+                self.read_whole(at, voxel, Self::read_unfiltered_box)
             }
             FetchedChunk::NeverWritten => Ok(Chunk::never_written(
                 *self.grid.chunk(),
@@ -298,11 +301,13 @@ impl StoredDataset {
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
-            FetchedChunk::InLibrary => meter.read_in_library(|| self.read_whole(at, voxel, true)),
+            FetchedChunk::InLibrary => {
+                meter.read_in_library(|| self.read_whole(at, voxel, Self::read_box))
+            }
         }
     }
 
-    /// Decodes at least the first `wanted` elements of the stored bytes of a chunk.
+    /// Decodes the stored bytes of a chunk, at least to its first `wanted` voxels.
     fn decode_bytes(
         &self,
         at: &Position,
@@ -312,17 +317,18 @@ impl StoredDataset {
         wanted: u64,
     ) -> Result<Vec<u8>, ReadError> {
         let mask = self.skipped_filters(at, *entry);
-        let element = self.stored_bytes();
-        let wanted = usize::try_from(wanted)
+        let voxel_bytes = self.stored_bytes();
+        let wanted_bytes = usize::try_from(wanted)
             .unwrap_or(usize::MAX)
-            .saturating_mul(element);
-        let whole = self.extents(at).iter().product::<u64>() as usize * element;
+            .saturating_mul(voxel_bytes);
+        let all_bytes = self.extents(at).iter().product::<u64>() as usize * voxel_bytes;
         let mut decoded = match stored {
-            StoredBytes::Copied(bytes) => pipeline.decode(bytes, mask, whole, wanted),
+            StoredBytes::Copied(bytes) => pipeline.decode(bytes, mask, all_bytes, wanted_bytes),
             StoredBytes::Mapped(borrowed) => {
                 let length = entry.length as usize;
+                // Not announced as dense: the pages are mapped already.
                 let decoded = borrowed.lend(entry.address, length, false, |bytes| {
-                    pipeline.decode(bytes, mask, whole, wanted)
+                    pipeline.decode(bytes, mask, all_bytes, wanted_bytes)
                 })?;
                 borrowed.ensure_still_there()?;
                 decoded
@@ -337,10 +343,10 @@ impl StoredDataset {
             }
             thread::sleep(REREAD_PAUSE);
             let again = self.bytes_of(entry)?;
-            decoded = pipeline.decode(&again, mask, whole, wanted);
+            decoded = pipeline.decode(&again, mask, all_bytes, wanted_bytes);
         }
         decoded.map_err(|error| {
-            // The store, or a proxy before it, may have garbled the bytes once.
+            // They are requested again next time: a store or a proxy may have garbled them once.
             if let Some(object) = self.file.bytes.object() {
                 object.forget(&(entry.address..entry.end()));
             }
@@ -348,23 +354,18 @@ impl StoredDataset {
         })
     }
 
-    /// Reads a chunk through the library; one that was never written needs no filters.
+    /// Reads a whole chunk as a box, which `read_box` reads through the library.
     fn read_whole(
         &self,
         at: &Position,
         voxel: VoxelType,
-        is_written: bool,
+        read_box: fn(&Self, &StoredBox, &mut Samples) -> Result<(), ReadError>,
     ) -> Result<Chunk, ReadError> {
         let start = self.grid.origin(at);
         let count = self.grid.extents(at);
         let mut samples = Samples::default();
         samples.reset(voxel, count.iter().product::<u64>() as usize);
-        let whole = StoredBox { start, count };
-        if is_written {
-            self.read_box(&whole, &mut samples)?;
-        } else {
-            self.read_unfiltered_box(&whole, &mut samples)?;
-        }
+        read_box(self, &StoredBox { start, count }, &mut samples)?;
         Ok(Chunk::new(count, samples))
     }
 

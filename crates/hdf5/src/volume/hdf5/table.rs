@@ -12,8 +12,8 @@ use super::file::StoredFile;
 use super::links::{Follower, Node};
 use super::{OpenError, dataset, library, library_lock, listing};
 
-/// The bytes of a block of rows, if its chunks are not larger.
-const BLOCK: usize = 4 << 20;
+/// The size in bytes of a block of rows, unless a chunk is larger.
+const BLOCK_BYTES: usize = 4 << 20;
 /// The maximum size in bytes of a chunk, and of the texts of variable length in a block.
 const MAX_BYTES: usize = 64 << 20;
 /// The maximum number of datasets of a group that are looked at.
@@ -35,7 +35,7 @@ pub struct StoredColumn {
     /// Whether it is a field of a compound dataset.
     is_field: bool,
     /// The number of rows that are read together.
-    block: usize,
+    block_rows: usize,
 }
 
 /// Takes the cells of a column as texts, one after the other; an error ends the reading.
@@ -49,7 +49,7 @@ pub(super) fn columns(
 ) -> Result<Vec<StoredColumn>, OpenError> {
     let Node::Group(group) = follower.node(file, path)?.object else {
         let (found, _) = follower.dataset(file, path)?;
-        let fields = of_dataset(&found.file, &found.object);
+        let fields = dataset_columns(&found.file, &found.object);
         return fields.map_err(|error| OpenError::object(&file.location, path, error.to_string()));
     };
     let mut columns = Vec::new();
@@ -57,8 +57,8 @@ pub(super) fn columns(
         let Ok((found, _)) = follower.dataset(file, &format!("{path}/{name}")) else {
             continue;
         };
-        let own = of_dataset(&found.file, &found.object).unwrap_or_default();
-        for column in own.into_iter().filter(|column| !column.is_field) {
+        let own_columns = dataset_columns(&found.file, &found.object).unwrap_or_default();
+        for column in own_columns.into_iter().filter(|column| !column.is_field) {
             columns.push(StoredColumn {
                 name: name.clone(),
                 ..column
@@ -69,21 +69,22 @@ pub(super) fn columns(
 }
 
 /// The columns of one dataset: its fields, or itself.
-fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<StoredColumn>> {
+fn dataset_columns(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<StoredColumn>> {
     let [rows] = *dataset.shape() else {
-        return Err("it has not one axis".into());
+        return Err("it does not have exactly one axis".into());
     };
     let stored = dataset.dtype()?;
-    let bytes = stored.size().max(1);
+    let row_bytes = stored.size().max(1);
     let chunk = dataset
         .chunk()
         .map_or(1, |chunk| chunk.iter().product::<usize>().max(1));
-    if !dataset::is_own(dataset) || bytes.saturating_mul(chunk) > MAX_BYTES {
+    if !dataset::is_own(dataset) || row_bytes.saturating_mul(chunk) > MAX_BYTES {
         return Err("its data is in other files, or its chunks are too large".into());
     }
     let (fields, is_field) = match stored.to_descriptor()? {
         Type::Compound(CompoundType { fields, .. }) => (fields, true),
-        own => (vec![CompoundField::new("", own, 0, 0)], false),
+        // One column, which has no name.
+        cell => (vec![CompoundField::new("", cell, 0, 0)], false),
     };
     let columns = fields.into_iter().filter_map(|field| {
         let (cell, is_text) = match field.ty {
@@ -96,7 +97,7 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
             | Type::VarLenUnicode) => (ty, true),
             _ => return None,
         };
-        let block = (BLOCK / bytes.max(cell.size()))
+        let block_rows = (BLOCK_BYTES / row_bytes.max(cell.size()))
             .next_multiple_of(chunk)
             .max(chunk);
         Some(StoredColumn {
@@ -107,7 +108,7 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
             dataset: dataset.clone(),
             cell,
             is_field,
-            block,
+            block_rows,
         })
     });
     Ok(columns.collect())
@@ -116,9 +117,9 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
 impl StoredColumn {
     /// Reads all cells. Errors do not name the file.
     pub fn read(&self, take: &mut TakeCell<'_>) -> Result<(), String> {
-        for start in (0..self.rows).step_by(self.block) {
+        for start in (0..self.rows).step_by(self.block_rows) {
             let wrong = |problem: String| format!("row {start}, column {:?}: {problem}", self.name);
-            let count = (self.rows - start).min(self.block as u64);
+            let count = (self.rows - start).min(self.block_rows as u64);
             let stuck = stalls::ensure_answer([&*self.file.bytes.path]);
             stuck.map_err(|error| wrong(error.to_string()))?;
             let _working = stalls::working_on(&self.file.bytes.path);
@@ -129,7 +130,7 @@ impl StoredColumn {
                 .bytes
                 .ensure_unchanged(&self.name)
                 .map_err(|error| error.public())?;
-            self.write(&cells, take)?;
+            self.pass_on(&cells, take)?;
         }
         Ok(())
     }
@@ -138,10 +139,11 @@ impl StoredColumn {
     fn cells(&self, start: u64, count: u64) -> hdf5::Result<Cells> {
         let cell = &self.cell;
         let size = cell.size();
+        // The library finds the field by its name.
         let fields = vec![CompoundField::new(&self.name, cell.clone(), 0, 0)];
-        let whole = Type::Compound(CompoundType { fields, size });
+        let field_alone = Type::Compound(CompoundType { fields, size });
         let _library = library_lock::lock().map_err(|error| error.to_string())?;
-        let memory = Datatype::from_descriptor(if self.is_field { &whole } else { cell })?;
+        let memory = Datatype::from_descriptor(if self.is_field { &field_alone } else { cell })?;
         if matches!(cell, Type::VarLenAscii | Type::VarLenUnicode) {
             return library::read_strings(&self.dataset, &memory, start, count, MAX_BYTES)
                 .map(Cells::Strings);
@@ -151,7 +153,8 @@ impl StoredColumn {
         Ok(Cells::Fixed(bytes))
     }
 
-    fn write(&self, cells: &Cells, take: &mut TakeCell<'_>) -> Result<(), String> {
+    /// Passes cells to `take`, as texts.
+    fn pass_on(&self, cells: &Cells, take: &mut TakeCell<'_>) -> Result<(), String> {
         let bytes = match cells {
             Cells::Strings(strings) => return strings.iter().try_for_each(|string| take(string)),
             Cells::Fixed(bytes) => bytes.chunks_exact(self.cell.size()),
@@ -178,14 +181,15 @@ fn fixed_text(cell: &[u8]) -> &[u8] {
 
 /// Writes a number of one of the types that cells have in memory.
 fn write_number(text: &mut String, number: &Type, cell: &[u8]) -> Result<(), String> {
-    let written = if let Ok(bytes) = cell.try_into() {
+    // All types have 8 bytes, except `f32`.
+    let written = if let Ok(bytes) = <[u8; 8]>::try_from(cell) {
         match number {
             Type::Integer(_) => write!(text, "{}", i64::from_ne_bytes(bytes)),
             Type::Unsigned(_) => write!(text, "{}", u64::from_ne_bytes(bytes)),
             _ => write!(text, "{}", f64::from_ne_bytes(bytes)),
         }
     } else {
-        let bytes = cell.try_into().map_err(|_| "it is not a number")?;
+        let bytes = <[u8; 4]>::try_from(cell).map_err(|_| "it is not a number")?;
         write!(text, "{}", f32::from_ne_bytes(bytes))
     };
     written.map_err(|error| error.to_string())

@@ -118,8 +118,10 @@ impl StoredDataset {
     }
 }
 
-/// The number of chunks that ascending runs intersect along an axis, each counted once.
+/// The number of chunks that ascending runs intersect along an axis, each counted once. `edge` is
+/// the extent of a chunk.
 fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
+    // The first chunk that is not counted yet.
     let mut next = 0;
     let mut count = 0;
     for run in runs.iter().filter(|run| !run.is_empty()) {
@@ -131,38 +133,39 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     count
 }
 
-/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. Assumes that
-/// the wanted parts of all chunks have the same extents.
-fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
-    let parts: Vec<u64> = wanted
-        .iter()
-        .zip(chunk)
-        .map(|(runs, edge)| {
-            let parts = runs
-                .iter()
-                .map(|run| chunks_touched(slice::from_ref(run), *edge));
-            parts.sum()
-        })
-        .collect();
-    let extents: Vec<u64> = wanted
-        .iter()
-        .zip(&parts)
-        .map(|(runs, parts)| length(runs).div_ceil((*parts).max(1)))
-        .collect();
-    pages(chunk, &extents, element).times(product(&parts))
+/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. A part is the
+/// intersection of a run and a chunk; all parts along an axis are assumed to be equally long.
+fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element_bytes: u64) -> ReadCost {
+    let mut extents = Vec::new();
+    let mut parts = 1u64;
+    for (runs, edge) in wanted.iter().zip(chunk) {
+        let mut parts_along_axis = 0u64;
+        for run in runs {
+            parts_along_axis += chunks_touched(slice::from_ref(run), *edge);
+        }
+        extents.push(positions(runs).div_ceil(parts_along_axis.max(1)));
+        parts = parts.saturating_mul(parts_along_axis);
+    }
+    pages(chunk, &extents, element_bytes).times(parts)
 }
 
-fn length(runs: &[Range<u64>]) -> u64 {
+/// The number of positions in runs.
+fn positions(runs: &[Range<u64>]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
 }
 
-/// The pages that contain a box of a dense array. Runs less than a page apart count as one.
-fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
-    let mut stride = element;
-    let mut run = element;
+/// The pages that contain a box of these extents in a dense array of this shape. Runs less than a
+/// page apart count as one: with 1-byte elements, a box of [1, 3, 10] in a shape of [9, 9, 100] is
+/// one run of 210 bytes, in a shape of [9, 9, 10000] it is three runs of 10 bytes.
+fn pages(shape: &[u64], extents: &[u64], element_bytes: u64) -> ReadCost {
+    // The distance between adjacent positions along the axis, in bytes.
+    let mut stride = element_bytes;
+    // The length in bytes, and the number, of the runs along the axes so far.
+    let mut run = element_bytes;
     let mut reads = 1u64;
     for (extent, wanted) in shape.iter().zip(extents).rev() {
         if stride <= run.saturating_add(PAGE) {
+            // From the first of the wanted positions to the end of the last.
             run = wanted
                 .saturating_sub(1)
                 .saturating_mul(stride)

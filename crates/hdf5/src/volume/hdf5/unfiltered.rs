@@ -55,7 +55,7 @@ impl StoredDataset {
     ) -> Result<(), ReadError> {
         let width = self.stored_bytes();
         let start = address.saturating_add((from.start * width) as u64);
-        // From the first to the last voxel.
+        // In bytes, from the first to the last voxel.
         let span = from.span() * width;
         // The whole span is announced to the system if at least a quarter of its bytes are wanted.
         let wanted = width * from.size.iter().product::<usize>();
@@ -64,7 +64,7 @@ impl StoredDataset {
         let is_copied = if self.is_native() {
             file.lend(start, span, is_dense, |bytes| into.copy_bytes(bytes, from))?
         } else {
-            // Elements that need conversion are gathered first, and converted together.
+            // Elements that need conversion are gathered first, then converted all at once.
             let elements = file.lend(start, span, is_dense, |bytes| match width {
                 1 => gathered::<1>(bytes, from),
                 2 => gathered::<2>(bytes, from),

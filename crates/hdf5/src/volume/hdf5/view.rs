@@ -19,8 +19,8 @@ pub struct View {
     pub reinterpret_as: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
-    /// The values for which the stored values stand, if not for themselves. Applied by the
-    /// catalogue, on top of the dataset's volume.
+    /// Maps stored values to the values that they stand for; `None`: they stand for themselves.
+    /// Applied by the catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
     /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase
     /// are computed by the catalogue.
@@ -50,12 +50,12 @@ impl View {
         self.axes.position(axis).is_some() && !is_fixed
     }
 
-    /// A dataset that holds one volume in z, y, x order.
+    /// The view of a dataset that holds one volume in z, y, x order.
     pub fn zyx() -> Self {
         Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
     }
 
-    /// The view as text.
+    /// The view in words: its axes, and how it differs from [`View::from_axes`].
     pub fn in_words(&self) -> String {
         let mut words = self.axes.to_string();
         for (axis, position) in &self.fixed {
@@ -80,8 +80,8 @@ impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.axes, &self.fixed, self.reinterpret_as).hash(state);
         (self.size, &self.values).hash(state);
-        // The keys of all other volumes are as they were before voxels could be repeated, and
-        // complex.
+        // Hashed only if they are set: all other volumes keep the keys that they had before voxels
+        // could be repeated, or complex.
         if self.repeat != Xyz::all(1) {
             self.repeat.hash(state);
         }

@@ -44,14 +44,14 @@ pub struct Hdf5Volume {
     chunks: ChunkStore,
 }
 
-/// How many stored bytes are fetched for a box before it is read.
+/// The maximum number of stored bytes that are fetched for a box before it is read.
 const MAX_GATHERED: u64 = 2 * PORTION;
-/// The maximum number of stored bytes of chunks that are fetched while chunks before them are
-/// decoded.
+/// The maximum number of stored bytes in a portion: chunks that are fetched together, while the
+/// portion before them is decoded.
 const PORTION: u64 = 24 << 20;
 
-/// The maximum number of chunks of a box that are listed at once, about 300 bytes each. A tile
-/// rarely has as many.
+/// The maximum number of chunks of a box that are listed at once: the list takes about 300 bytes
+/// per chunk. A tile rarely has as many.
 const MAX_LISTED: usize = 1 << 12;
 
 /// Cached chunks are collected until they exceed this size in bytes, then copied from. They stay in
@@ -83,7 +83,7 @@ impl Hdf5Volume {
         })
     }
 
-    /// The dataset it reads.
+    /// The dataset that it reads.
     pub fn dataset(&self) -> &Arc<StoredDataset> {
         &self.dataset
     }
@@ -138,11 +138,8 @@ impl BoxReading<'_> {
         grid.chunks_of(&self.stored).filter_map(move |at| {
             let part = grid.part_of(&at, &self.stored);
             let within = self.volume.roles.region(&part.start, &part.count);
-            Some(WantedChunk {
-                sieve: Sieve::new(&within, region, *step)?,
-                at,
-                part,
-            })
+            let sieve = Sieve::new(&within, region, *step)?;
+            Some(WantedChunk { at, part, sieve })
         })
     }
 
@@ -226,7 +223,7 @@ impl BoxReading<'_> {
         let mut next_fetch = self.begin_fetch(portions.first().copied())?;
         for (number, portion) in portions.iter().enumerate() {
             let fetch = next_fetch;
-            // The next portion is on its way while this one is decoded.
+            // The next portion arrives while this one is decoded.
             next_fetch = self.begin_fetch(portions.get(number + 1).copied())?;
             if let Some((stored, gathering)) = fetch {
                 stored.wait(gathering, &self.request.policy.yields)?;
@@ -410,7 +407,7 @@ impl BoxReading<'_> {
         let ReadRequest { region, step, .. } = self.request;
         let max_voxels = BLOCK_BYTES / self.volume.shape.voxel.samples().voxel_bytes() as u64;
         let mut block = Samples::default();
-        // The library's lock is held for each whole call.
+        // Each call holds the library's lock until it ends: a large box takes several calls.
         if *step == Xyz::all(1) && region.voxels() <= max_voxels {
             return self.read_in_one_call(region, &mut block, into);
         }
@@ -489,6 +486,7 @@ impl Volume for Hdf5Volume {
         }
         let dataset = &self.dataset;
         let stored = self.roles.stored_box(time, region);
+        // The number of stored bytes that may still be added.
         let mut room = if only_missing { MAX_GATHERED } else { u64::MAX };
         let mut located = Vec::new();
         for at in dataset.grid.chunks_of(&stored) {

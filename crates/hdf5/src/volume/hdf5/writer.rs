@@ -9,10 +9,10 @@
 //! makes four larger (by up to 70 %) and eight smaller (by up to 32 %); the median is 12 % smaller.
 //!
 //! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin.
-//! Measured on chunks of 64³ voxels, one core: compression ratios (deflate, zstd at level 1) are
-//! similar for images (electron micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not for
-//! labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640; zstd
-//! compresses 208 to 1549 and decompresses 719 to 2961.
+//! Measured at level 1 on chunks of 64³ voxels, one core: the compression ratios of deflate and
+//! zstd are similar for images (electron micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not
+//! for labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640 MB/s;
+//! zstd compresses 208 to 1549 MB/s and decompresses 719 to 2961 MB/s.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -121,18 +121,18 @@ impl Writer {
 
     /// Stores a packed chunk whose first voxel is at `origin`, a multiple of the chunk shape.
     pub fn chunk(&self, path: &str, origin: &[u64], packed: &[u8]) -> Result<(), WriteError> {
-        let dataset = self.known(path)?;
+        let dataset = self.created(path)?;
         library::write_chunk(dataset, origin, packed).map_err(|e| failed(path, &e))
     }
 
     /// Adds a numeric array attribute to a dataset.
     pub fn numbers(&self, path: &str, name: &str, values: &[f64]) -> Result<(), WriteError> {
-        add_attribute(self.known(path)?, name, values).map_err(|e| failed(path, &e))
+        add_attribute(self.created(path)?, name, values).map_err(|e| failed(path, &e))
     }
 
     /// Adds a string array attribute to a dataset.
     pub fn texts(&self, path: &str, name: &str, values: &[&str]) -> Result<(), WriteError> {
-        let dataset = self.known(path)?;
+        let dataset = self.created(path)?;
         let values: hdf5::Result<Vec<_>> = values.iter().map(|value| unicode(value)).collect();
         values
             .and_then(|values| add_attribute(dataset, name, &values))
@@ -161,13 +161,15 @@ impl Writer {
             .map_err(|e| failed(&name, &e))
     }
 
-    fn known(&self, path: &str) -> Result<&Dataset, WriteError> {
+    /// The dataset that was created at a path.
+    fn created(&self, path: &str) -> Result<&Dataset, WriteError> {
         self.datasets
             .get(path)
             .ok_or_else(|| failed(path, &"there is no such dataset"))
     }
 }
 
+/// Creates an empty dataset of elements of the type of `_typed`, which may be empty.
 fn create<T: H5Type>(
     file: &File,
     path: &str,

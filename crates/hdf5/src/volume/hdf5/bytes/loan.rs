@@ -9,7 +9,7 @@ use super::{ByteSource, FileBytes, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
-/// The bytes of a file, from which ranges are copied.
+/// A file that lends ranges of its bytes.
 pub(in super::super) struct Borrowed<'a> {
     bytes: &'a FileBytes,
     /// The file's length when the borrow began.
@@ -23,16 +23,17 @@ impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
         match &self.source {
-            ByteSource::File { mapped, .. } => {
-                *mapped.is_possible.get_or_init(|| self.map(0).is_ok())
-            }
+            ByteSource::File { mapping_slot, .. } => *mapping_slot
+                .can_be_mapped
+                .get_or_init(|| self.map(0).is_ok()),
             ByteSource::Object { .. } => false,
         }
     }
 
     /// Borrows the file's bytes; `place` is for errors.
     ///
-    /// The file is checked now and at the end, not for every range: a tile may need 64.
+    /// The file is checked now and by [`Borrowed::ensure_still_there`], not for every range: a tile
+    /// may need 64 ranges.
     pub fn borrow(&self, place: String) -> Result<Borrowed<'_>, ReadError> {
         let length = self.length(&place)?;
         Ok(Borrowed {
@@ -45,23 +46,23 @@ impl FileBytes {
 
     /// A mapping of the file that reaches at least to `end`.
     fn map(&self, end: u64) -> io::Result<Arc<Mapping>> {
-        let ByteSource::File { file, mapped } = &self.source else {
+        let ByteSource::File { file, mapping_slot } = &self.source else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        mapped.reaching(end, || Mapping::new(file, self.current_length()?))
+        mapping_slot.reaching(end, || Mapping::new(file, self.current_length()?))
     }
 }
 
 impl Borrowed<'_> {
-    /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
-    const ANNOUNCED: usize = 64 << 10;
+    /// Ranges longer than this are announced to the system, which reads less ahead by itself.
+    const MAX_UNANNOUNCED: usize = 64 << 10;
 
-    /// Maps `length` bytes at an offset in the file, so that [`Borrowed::lend`] need not wait for
-    /// them. Returns false if they are not in the page cache, or cannot be mapped: a disk or a file
-    /// server is faster with one long read.
+    /// Maps the pages of `length` bytes at an offset in the file, so that [`Borrowed::lend`] need
+    /// not wait for them. Returns false if they are not in the page cache, or cannot be mapped:
+    /// then the caller should read them, because one long read is faster than many page faults.
     pub fn populate(&self, address: u64, length: usize) -> bool {
         let end = address.saturating_add(length as u64);
-        let ByteSource::File { mapped, .. } = &self.bytes.source else {
+        let ByteSource::File { mapping_slot, .. } = &self.bytes.source else {
             return false;
         };
         // The pages between the first and the last are almost always in the page cache, too.
@@ -78,7 +79,7 @@ impl Borrowed<'_> {
         };
         let is_populated = mapping.populate(&(address as usize..end as usize));
         drop(mapping);
-        mapped.count_populated(length as u64);
+        mapping_slot.count_populated(length as u64);
         is_populated
     }
 
@@ -100,13 +101,13 @@ impl Borrowed<'_> {
         let _reading = self.bytes.reading();
         let mapping = self.bytes.map(end).map_err(|e| system(&self.place, &e))?;
         let range = address as usize..end as usize;
-        if is_dense && length > Self::ANNOUNCED {
+        if is_dense && length > Self::MAX_UNANNOUNCED {
             mapping.announce(&range);
         }
         mapping.lend(range, work).map_err(|Gone| {
             // The next range is lent from a new mapping.
-            if let ByteSource::File { mapped, .. } = &self.bytes.source {
-                mapped.drop_mapping();
+            if let ByteSource::File { mapping_slot, .. } = &self.bytes.source {
+                mapping_slot.drop_mapping();
             }
             let changed = self.ensure_still_there().err();
             changed.unwrap_or_else(|| ReadError::System {

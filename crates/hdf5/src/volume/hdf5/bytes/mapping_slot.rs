@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::volume::hdf5::mapping::Mapping;
 
-/// After this many bytes have been populated, the mapping is made anew: the system frees the page
-/// tables of a mapping only with it, 2 MiB for each GiB.
+/// After this many bytes have been populated, the mapping is made anew: the system frees its page
+/// tables, 2 MiB for each GiB, only together with it.
 const MAX_POPULATED: u64 = 4 << 30;
 
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
@@ -17,7 +17,7 @@ const MAX_POPULATED: u64 = 4 << 30;
 pub(super) struct MappingSlot {
     mapping: Mutex<Option<Arc<Mapping>>>,
     /// Whether the file can be mapped; set when that is first asked.
-    pub is_possible: OnceLock<bool>,
+    pub can_be_mapped: OnceLock<bool>,
     /// The number of bytes that were populated since the mapping was made anew.
     populated: AtomicU64,
 }
@@ -39,11 +39,11 @@ impl MappingSlot {
     /// Drops the mapping; it is made again when needed.
     pub fn drop_mapping(&self) {
         let dropped = self.mapping.lock().take();
-        // Not under the lock: it may take long.
+        // Not under the lock: unmapping may take long.
         drop(dropped);
     }
 
-    /// Counts bytes that were populated.
+    /// Counts bytes that were populated; drops the mapping when they are too many.
     pub fn count_populated(&self, length: u64) {
         let before = self.populated.fetch_add(length, Ordering::Relaxed);
         if before + length >= MAX_POPULATED {

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::{ByteSource, Fetched, FileBytes};
+use super::{ByteSource, FileBytes, ReadBuffer};
 
 impl FileBytes {
     /// Whether a byte of the file is in the page cache; false on file systems that cannot tell,
@@ -19,9 +19,9 @@ impl FileBytes {
         preadv2(file, into, position, ReadWriteFlags::NOWAIT) == Ok(1)
     }
 
-    /// Some bytes of the file, if all of them are in the page cache and the file is unchanged;
-    /// otherwise `None`, also on file systems that cannot tell. If the file is an object in a
-    /// store: the bytes, if they have just been fetched.
+    /// A range of the file, if all of it is in the page cache and the file is unchanged; otherwise
+    /// `None`, also on file systems that cannot tell. A range of an object in a store, if it has
+    /// just been fetched.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
         let file = match &self.source {
             ByteSource::File { file, .. } => file,
@@ -30,7 +30,7 @@ impl FileBytes {
                 return self.unchanged_length().ok()?.map(|_| bytes);
             }
         };
-        let mut read = Fetched::of_length(length);
+        let mut read = ReadBuffer::of_length(length);
         let into = &mut [IoSliceMut::new(read.bytes_mut())];
         let count = preadv2(file, into, position, ReadWriteFlags::NOWAIT).ok()?;
         // Checked last: the bytes are valid only if the file did not change during the read.

@@ -18,14 +18,14 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes of a file in a buffer that goes back to the thread that drops it.
-pub(in super::super) struct Fetched {
+/// Bytes read from a file, in a buffer that is kept by the thread that drops it.
+pub(in super::super) struct ReadBuffer {
     buffer: Vec<u8>,
     length: usize,
 }
 
-impl Fetched {
-    /// Arbitrary bytes, to be overwritten.
+impl ReadBuffer {
+    /// `length` arbitrary bytes, to be overwritten.
     pub(super) fn of_length(length: usize) -> Self {
         let mut buffer = BUFFERS
             .with(|kept| kept.borrow_mut().pop())
@@ -43,14 +43,14 @@ impl Fetched {
 
 impl FileBytes {
     /// Reads `length` bytes at an offset in the file; `place` is for errors.
-    pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<Fetched, ReadError> {
-        let mut fetched = Fetched::of_length(length);
-        self.read_exact_at(fetched.bytes_mut(), address, place)?;
-        Ok(fetched)
+    pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<ReadBuffer, ReadError> {
+        let mut read = ReadBuffer::of_length(length);
+        self.read_exact_at(read.bytes_mut(), address, place)?;
+        Ok(read)
     }
 }
 
-impl Deref for Fetched {
+impl Deref for ReadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -58,18 +58,19 @@ impl Deref for Fetched {
     }
 }
 
-impl AsRef<[u8]> for Fetched {
+impl AsRef<[u8]> for ReadBuffer {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl Drop for Fetched {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         // Fails while the thread ends, when the buffer is no longer needed.
         let _ = BUFFERS.try_with(|kept| {
             let mut kept = kept.borrow_mut();
+            // This buffer is the thread's first.
             if kept.is_empty() {
                 buffer.truncate(MAX_FIRST);
                 buffer.shrink_to(MAX_FIRST);

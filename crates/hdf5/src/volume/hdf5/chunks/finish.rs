@@ -53,9 +53,9 @@ impl ChunkStore {
         }
     }
 
-    /// How many voxels of a chunk to decode, counted from its first one. If a shorter prefix of it
-    /// is in the cache, `begun` is when that was decoded.
-    fn voxels_to_decode(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> u64 {
+    /// The number of voxels of a chunk to decode, counted from its first one. `decoded_at` is the
+    /// time when a shorter prefix of it was decoded; `None` if the cache has none.
+    fn voxels_to_decode(&self, wanted: &ChunkRequest<'_>, decoded_at: Option<Instant>) -> u64 {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -66,16 +66,18 @@ impl ChunkStore {
         let is_interactive = verify == Verify::Idle && self.activity.paused_lately();
         // A tenth more than wanted: enough for the next slices until the chunk is finished.
         let a_tenth_more = wanted.voxels + wanted.voxels / 10;
-        match begun {
+        match decoded_at {
             None if is_interactive => a_tenth_more,
             None if self.follows_a_whole_one(wanted) => WHOLE,
             None => wanted.voxels,
-            Some(begun) if is_interactive && self.activity.last_pause() > begun => a_tenth_more,
+            // The chunk is wanted again, but only after a pause.
+            Some(time) if is_interactive && self.activity.last_pause() > time => a_tenth_more,
             // The next slice came without a pause. A short prefix delays it least; doubling limits
             // the number of voxels that are decoded again.
             Some(_) if is_interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
                 2 * wanted.voxels
             }
+            // All slices of the chunk will probably be wanted.
             Some(_) => WHOLE,
         }
     }
@@ -85,7 +87,7 @@ impl ChunkStore {
     /// count, since it is cached whole in any case.
     ///
     /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the
-    /// scroll, decoding chunks whole each time would cost twice as much.
+    /// scroll, every slice decodes its chunks anew, and whole chunks cost twice as much.
     fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
         let dataset = wanted.dataset;
         let at = &wanted.at;
@@ -106,17 +108,17 @@ impl ChunkStore {
             .is_some_and(|chunk| chunk.is_whole && !chunk.is_constant)
     }
 
-    /// Fetches the chunk with this index entry, and decodes it as far as expected. If its stream
-    /// breaks off after the wanted voxels, decodes only these. `begun` is as in
-    /// [`ChunkStore::voxels_to_decode`].
+    /// Fetches the chunk with this index entry, and decodes it as far as
+    /// [`ChunkStore::voxels_to_decode`] says. If its stream breaks off after the wanted voxels,
+    /// decodes only these.
     pub(super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
         entry: Option<Entry>,
-        begun: Option<Instant>,
+        decoded_at: Option<Instant>,
     ) -> Result<Chunk, ReadError> {
         let dataset = wanted.dataset;
-        let voxels = self.voxels_to_decode(wanted, begun);
+        let voxels = self.voxels_to_decode(wanted, decoded_at);
         let meter = self.meter(wanted);
         let stored = dataset.fetch(&wanted.at, entry, meter)?;
         let decode = |voxels| dataset.decode(&wanted.at, &stored, voxels, wanted.voxel, meter);
@@ -133,6 +135,7 @@ impl ChunkStore {
                     warn_of(&error, wanted.request_id);
                 }
                 let chunk = decode(wanted.voxels)?;
+                // Nothing is left to be finished: the rest could not be decoded just now.
                 if voxels == WHOLE {
                     chunk.settle();
                 }
@@ -158,7 +161,7 @@ impl ChunkStore {
         !wanted.dataset.is_corrupt(&wanted.at)
     }
 
-    /// Adds a chunk that was decoded in part to the chunks that its read wants finished.
+    /// If a chunk was decoded in part, adds it to the read's list of unfinished chunks.
     pub(super) fn note_unfinished(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         if let Some(unfinished) = wanted.unfinished
             && !chunk.is_settled()
@@ -169,7 +172,7 @@ impl ChunkStore {
                 dataset: Arc::downgrade(wanted.dataset),
                 at: wanted.at,
                 voxel: wanted.voxel,
-                request: wanted.request_id.cloned(),
+                request_id: wanted.request_id.cloned(),
             });
         }
     }
@@ -195,7 +198,7 @@ pub struct UnfinishedChunk {
     at: Position,
     voxel: VoxelType,
     /// The id of the request that the chunk was read for, for the log.
-    request: Option<RequestId>,
+    request_id: Option<RequestId>,
 }
 
 impl UnfinishedChunk {
@@ -206,7 +209,7 @@ impl UnfinishedChunk {
         // The file may have been closed.
         let dataset = self.dataset.upgrade().ok_or(Abandoned)?;
         let wanted = ChunkRequest {
-            request_id: self.request.as_ref(),
+            request_id: self.request_id.as_ref(),
             ..ChunkRequest::new(&dataset, self.at, WHOLE, self.voxel)
         };
         let key = wanted.key();
@@ -237,7 +240,7 @@ impl UnfinishedChunk {
     }
 }
 
-fn warn_of(damage: &ReadError, request: Option<&RequestId>) {
-    let request = request.map(RequestId::as_str);
+fn warn_of(damage: &ReadError, request_id: Option<&RequestId>) {
+    let request = request_id.map(RequestId::as_str);
     tracing::warn!(request, "{damage}; slices before the damage are shown");
 }

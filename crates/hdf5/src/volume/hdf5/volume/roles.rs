@@ -17,7 +17,7 @@ use crate::volume::{ComplexPart, Positions, Tzyx};
 pub(super) enum Role {
     Space(Axis),
     Time,
-    /// Only one position is read.
+    /// Only this position is read.
     Fixed(u64),
 }
 
@@ -102,7 +102,7 @@ impl AxisRoles {
         }
     }
 
-    /// The region that a box in stored axis order shows.
+    /// The region of the volume that a box in stored axis order fills.
     pub fn region(&self, start: &Position, count: &Position) -> Region {
         Region {
             start: self.spatial(start, 0),
@@ -145,7 +145,7 @@ impl AxisRoles {
     }
 
     /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
-    /// not show it.
+    /// not show it. Chunks must be one position long along axes of which only one position is read.
     pub fn in_volume(&self, at: &Position) -> Option<Tzyx> {
         for (role, position) in self.0.iter().zip(at) {
             if let Role::Fixed(shown) = role
@@ -157,7 +157,7 @@ impl AxisRoles {
         Some(self.tzyx(at, 0))
     }
 
-    /// Runs of positions along each stored axis, at the first time point.
+    /// The wanted runs of positions along each stored axis, at the first time point.
     pub fn stored_runs(&self, wanted: &Positions) -> [Vec<Range<u64>>; RANK] {
         self.0.map(|role| match role {
             Role::Space(axis) => wanted[axis].clone(),
@@ -167,6 +167,7 @@ impl AxisRoles {
     }
 }
 
+/// The run of a single position.
 fn one_run(at: u64) -> Vec<Range<u64>> {
     std::iter::once(at..at + 1).collect()
 }

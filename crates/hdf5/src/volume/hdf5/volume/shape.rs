@@ -9,6 +9,7 @@ use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Grid;
 use crate::volume::{Access, ChunkCoding, Samples, StoredArray, VolumeShape, VoxelType};
 
+/// The shape of a dataset as a volume under a view.
 pub(super) fn volume_shape(
     dataset: &StoredDataset,
     roles: &AxisRoles,
@@ -73,8 +74,8 @@ fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
     has_type_of_voxels.then(|| Samples::from_native(voxel, bytes))
 }
 
-/// How the chunks of a grid of a dataset are shaped and coded, or the reason why Zarr cannot
-/// describe them.
+/// How a dataset's chunks, which lie in this grid, are shaped and coded; or the reason why Zarr
+/// cannot describe them.
 pub(super) fn stored_array(
     dataset: &StoredDataset,
     roles: &AxisRoles,
