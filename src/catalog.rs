@@ -80,8 +80,8 @@ pub struct Catalog {
     style: Style,
     shared: SharedResources,
     access: AccessRules,
-    /// Whether documents name datasets with their versions.
-    names_versions: bool,
+    /// Whether addresses of datasets in documents contain the version.
+    documents_name_versions: bool,
     /// How many catalogues were served before this one.
     generation: u64,
     /// The parts of this catalogue that requests with these grants may see.
@@ -300,7 +300,8 @@ impl Dataset {
         self.known_grid_offset(channel).unwrap_or_default()
     }
 
-    /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
+    /// The position of a channel's first voxel in voxels of level 0: its position in the tiles, moved
+    /// by the configured offset of the dataset.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
         self.style
             .offset
@@ -331,7 +332,7 @@ impl Dataset {
 
     /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel
     /// unless the dataset [is registered](Self::is_registered). A configured position in the tiles
-    /// overrides the position in the file also in space.
+    /// overrides the position that the file states.
     pub(crate) fn transforms(&self, channel: &Channel) -> Transforms {
         let Some(first) = self.first_channel().filter(|_| self.is_registered()) else {
             return Transforms::default();
@@ -345,7 +346,7 @@ impl Dataset {
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
         let has_same_voxels = first.facts.voxel_size == channel.facts.voxel_size
             && first.facts.voxel_unit == channel.facts.voxel_unit;
-        let of_first_voxel = if is_placed && !is_first && has_same_voxels {
+        let unmoved = if is_placed && !is_first && has_same_voxels {
             first.transforms.clone()
         } else {
             let voxel_size = channel.facts.voxel_size.unwrap_or(Xyz::all(1.0));
@@ -355,7 +356,7 @@ impl Dataset {
             .grid_offset(channel)
             .zip(self.grid_offset(first), i64::saturating_sub)
             .map(|voxels| voxels as f64);
-        of_first_voxel.map(|transform| transform.beginning_at(distance))
+        unmoved.map(|transform| transform.beginning_at(distance))
     }
 
     /// How each level of a channel is derived, finest first.
@@ -368,12 +369,12 @@ impl Dataset {
     pub(crate) fn served_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all: Vec<LevelView> = self.views(channel).collect();
         let grid = self.grid_offset(channel);
-        let one_tile = all
+        let first_fitting = all
             .iter()
             .position(|view| view.end_fits_one_tile(grid))
             .unwrap_or(all.len());
         let last_stored = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
-        let count = one_tile.max(last_stored) + 1;
+        let count = first_fitting.max(last_stored) + 1;
         all.into_iter().take(count).collect()
     }
 }
@@ -394,7 +395,7 @@ impl Catalog {
         &self.closed
     }
 
-    /// Whether a dataset has not been opened yet, although its turn will come.
+    /// Whether a dataset waits for its turn to be opened.
     pub fn is_waiting(&self, token: &Name) -> bool {
         self.closed.get(token) == Some(&Closed::Waiting)
     }

@@ -176,7 +176,7 @@ fn read_secrets(path: &Path) -> Result<Vec<String>, String> {
     let unreadable = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let file = File::open(path).map_err(|error| match path.symlink_metadata() {
         Ok(_) => unreadable(error),
-        // It may be a secret, put there by mistake.
+        // The path may be a secret, put there by mistake.
         Err(_) => format!(
             "there is no file at the path that it gives, which is not repeated here in case it is a secret ({error}); \
              expected the path of a text file with one secret per line, relative to the configuration file"

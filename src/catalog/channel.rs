@@ -90,7 +90,7 @@ pub(super) enum WindowSource {
     /// The percentiles of a sample.
     Measured,
     /// Bytes: as stored, unless the sample covers little of their range. Then the file's display
-    /// range, if it has one.
+    /// range, if it has one, else the percentiles of the sample.
     OfBytes(Option<Window>),
     /// The percentiles of a sample, with the least value white.
     Inverted,
@@ -215,7 +215,7 @@ impl Channel {
         self.window.get().copied()
     }
 
-    /// Whether the window is always that of the percentiles of a sample.
+    /// Whether the window is always from the percentiles of a sample.
     pub fn is_measured(&self) -> bool {
         matches!(self.window_source, WindowSource::Measured)
     }

@@ -192,8 +192,8 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
         }
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
-            let only_missing = false;
-            let chunks = volume.ranges(0, &region, only_missing).ok()?;
+            let (time, only_missing) = (0, false);
+            let chunks = volume.ranges(time, &region, only_missing).ok()?;
             // A chunk that was never written has no ranges.
             ranges.extend(chunks.into_iter().flat_map(|chunks| chunks.ranges));
         }

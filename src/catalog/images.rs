@@ -202,7 +202,7 @@ fn choose_members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -
     let first = [Kind::Image, Kind::Rgb, Kind::Labels]
         .into_iter()
         .find_map(|kind| usable.iter().find(|(channel, _)| channel.kind == kind));
-    let Some((first, own)) = first else {
+    let Some((first, first_levels)) = first else {
         return Vec::new();
     };
     if first.kind != Kind::Image {
@@ -213,8 +213,8 @@ fn choose_members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -
         if first.is_like(other)
             && dataset.grid_offset(first) == dataset.grid_offset(other)
             && dataset.transforms(first) == dataset.transforms(other)
-            && own.len() == levels.len()
-            && own
+            && first_levels.len() == levels.len()
+            && first_levels
                 .iter()
                 .zip(*levels)
                 .all(|(own, other)| own.is_like(other))

@@ -93,7 +93,7 @@ pub(crate) fn accept_all(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdi
 /// The trials that have been started.
 struct RunningTrials {
     verdicts: Receiver<Verdict>,
-    /// The number of trials of each file that have not ended; without files whose trials have.
+    /// The number of trials of each file that have not ended; only files that have such a trial.
     running: BTreeMap<Location, usize>,
     /// The files that must not be opened, with the reason.
     refused: Vec<(Location, String)>,
@@ -235,7 +235,7 @@ impl Catalog {
                 tables: Tables::new(settings.render.boxes, metrics.names_bytes.clone()),
             },
             access: AccessRules::default(),
-            names_versions: settings.server.immutable,
+            documents_name_versions: settings.server.immutable,
             generation: 0,
             visible_parts: Mutex::default(),
         }
@@ -247,14 +247,14 @@ impl Catalog {
             limits: CatalogLimits::from(&settings.render),
             style: settings.render.style,
             access,
-            names_versions: settings.server.immutable,
+            documents_name_versions: settings.server.immutable,
             ..self.with(&[])
         };
         next.retain(|token| settings.datasets.contains_key(token));
         // The facts derived from a dataset, such as its version, depend on style and limits.
         if self.style != next.style || self.limits != next.limits {
             for dataset in next.datasets.values_mut() {
-                *dataset = Arc::new(dataset.within(next.limits));
+                *dataset = Arc::new(dataset.with_limits(next.limits));
             }
         }
         next
@@ -551,7 +551,7 @@ impl DatasetOpening<'_> {
             limits: self.catalog.limits,
             derived: DerivedFacts::default(),
         };
-        // The other fields follow from the fields so far.
+        // The other fields follow from these. Truncation is noted before all notices are taken.
         self.note_truncation(&dataset);
         dataset.notices = self.public_notices(&dataset);
         dataset.folder = folder(&dataset).unwrap_or_default();

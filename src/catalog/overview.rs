@@ -124,6 +124,7 @@ pub(super) fn slices_at(
         // Negative numbers lie outside, as does u64::MAX.
         return (u64::try_from(first).unwrap_or(u64::MAX), None);
     };
+    // The end is exclusive: the last slice is converted.
     let end = clamped(converted(slab.end.saturating_sub(1)) + 1);
     (clamped(first), Some(SlabRequest { end, ..slab }))
 }

@@ -30,7 +30,7 @@ impl Catalog {
 
     /// The dataset in addresses that documents contain: with its version if that is configured.
     pub fn address(&self, dataset: &Dataset) -> String {
-        if self.names_versions && !dataset.live {
+        if self.documents_name_versions && !dataset.live {
             format!("{}@{}", dataset.token, self.version(dataset))
         } else {
             dataset.token.to_string()

@@ -90,7 +90,7 @@ impl<'a> Multiscale<'a> {
         }
     }
 
-    /// The position of the first voxel in the dataset's space, in voxels of level 0.
+    /// The position of the first voxel in voxels of level 0, see [`Dataset::position`].
     pub fn position(&self) -> Xyz<i64> {
         self.dataset.position(self.first())
     }
