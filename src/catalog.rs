@@ -300,8 +300,8 @@ impl Dataset {
         self.known_grid_offset(channel).unwrap_or_default()
     }
 
-    /// The position of a channel's first voxel in voxels of level 0: its position in the tiles, moved
-    /// by the configured offset of the dataset.
+    /// The position of a channel's first voxel in voxels of level 0: its position in the tiles,
+    /// moved by the configured offset of the dataset.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
         self.style
             .offset

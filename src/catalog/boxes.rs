@@ -43,8 +43,8 @@ fn most_decoded_voxels(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
         return size.volume();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));
-    // A box of 6 voxels covers 3 whole chunks of 2 voxels, or lies within one chunk of 12. A box of 3
-    // voxels may touch 2 chunks of 4: the second box covers voxels 3 to 5.
+    // A box of 6 voxels covers 3 whole chunks of 2 voxels, or lies within one chunk of 12. A box of
+    // 3 voxels may touch 2 chunks of 4: the second box covers voxels 3 to 5.
     let chunks_of_box = size.zip(chunk, |size, chunk| {
         let is_aligned = size % chunk == 0 || chunk % size.max(1) == 0;
         size.div_ceil(chunk) + u64::from(!is_aligned)
@@ -237,8 +237,8 @@ impl Dataset {
             .in_space(first, other, time)
             .inverse()
             .after(&self.in_space(other, first, time));
-        // At the far end of the channel, the voxels are off by less than half a voxel. The size of a
-        // channel's only voxel along an axis does not matter.
+        // At the far end of the channel, the voxels are off by less than half a voxel. The size of
+        // a channel's only voxel along an axis does not matter.
         let tolerance = other
             .size()
             .map(|extent| 0.5 / extent.saturating_sub(1) as f64);

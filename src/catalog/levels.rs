@@ -249,8 +249,9 @@ fn referred_files(
             missing.sources.extend(sources.cloned());
             continue;
         }
-        // The dataset is not opened, so only the file that contains it is known. If that cannot be
-        // found, it is one of the files that an external link may lead to.
+        // The dataset is not opened, so only the file that contains it is known. If there is no
+        // such file, one of the files that the external link at this path may lead to can appear
+        // later.
         match file.file_of(path) {
             Ok(own) => files.extend([own]),
             Err(_) => files.extend(file.awaited(path)),
@@ -363,6 +364,7 @@ fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Series, Op
     Ok(open_series(file, &paths, view)?.along_z(&depths))
 }
 
+/// A series with one dataset for each time point or part; `None` is a missing one.
 fn open_series(
     file: &OpenFile,
     paths: &[Option<String>],

@@ -161,7 +161,8 @@ impl Catalog {
         })
     }
 
-    /// The dataset that a request names. An error if the request names a version that it has not.
+    /// The dataset that a request names. An error if the request names a version, and the dataset
+    /// does not have this version now.
     pub fn requested_dataset(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
         let VersionedToken { token, version } = wanted;
         let dataset = self
@@ -487,7 +488,7 @@ impl ResolvedTile {
             shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         };
-        // All other keys are as they were before there were slabs and other formats.
+        // Single slices in PNG keep the keys that they had before there were slabs and formats.
         match (slab, format) {
             (None, TileFormat::Png) => TileKey::digest(&rendering),
             added => TileKey::digest(&(rendering, added)),
@@ -536,7 +537,9 @@ impl ResolvedTile {
         }
     }
 
+    /// The voxels of a component.
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
+        // RGB data has a volume for each component; the minimum only guards the index.
         let volumes = &layer.channel.source(&layer.view).volumes;
         Source {
             volume: Arc::clone(&volumes[component.min(volumes.len() - 1)]),
@@ -549,7 +552,8 @@ impl ResolvedTile {
     }
 }
 
-/// The first few of these names of existing things, for an error message; `what` are the things.
+/// Says which names exist, a few of them, for an error message: `the channels are a, b` if `what`
+/// is `channels`.
 pub(super) fn name_list<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MAX_SHOWN: usize = 10;
     let count = names.len();

@@ -87,7 +87,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         transforms: _,
         // Documents do not depend on these.
         file: _,
-        place: _,
+        list_order: _,
         window: _,
         surveyed: _,
         unsampled: _,

@@ -22,12 +22,12 @@ const MAX_VOXELS: u64 = 1 << 22;
 
 /// A rectangle of pixels of a slice, or of a slab, at a level.
 struct TileRectangle {
-    /// Plane, level and slice; row and column mean nothing.
+    /// The address of the first tile of the slice.
     address: TileAddress,
     slab: Option<SlabRequest>,
-    /// The columns of pixels, counted from the first tile's.
+    /// The columns of pixels, counted from the first column of the first tile.
     columns: Range<u64>,
-    /// The rows of pixels, counted from the first tile's.
+    /// The rows of pixels, counted from the first row of the first tile.
     rows: Range<u64>,
     /// The stored voxels that a whole tile reads.
     voxels_per_tile: u64,
@@ -95,7 +95,6 @@ impl Catalog {
         channel: &Channel,
         request: &RangeRequest,
     ) -> Result<TileRectangle, NotFound> {
-        // If a tile of the coarser level would be too costly, the rectangle stays too large.
         let asked = dataset.view(channel, request.first_tile.address.level)?;
         let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
         let coarser_views = dataset
@@ -107,6 +106,7 @@ impl Catalog {
             }
             let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
             let part = self.resolve_part(request, coarser.address, coarser.slab);
+            // If a tile of the coarser level is too costly, the rectangle stays too large.
             if let Err(NotFound::TooCostly(_)) = part {
                 break;
             }
@@ -122,8 +122,7 @@ impl Catalog {
         address: TileAddress,
         slab: Option<SlabRequest>,
     ) -> Result<ResolvedTile, NotFound> {
-        // With any fixed window, the key does not depend on the window in force, as the values do
-        // not.
+        // The values do not depend on the window in force. With a fixed window, nor does the key.
         let fixed_window = Adjustment {
             lo: Finite::new(0.0),
             hi: Finite::new(1.0),

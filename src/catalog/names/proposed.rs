@@ -27,8 +27,7 @@ pub(in crate::catalog) fn propose(
     has_other_labels: bool,
 ) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
-    // A table is one dataset, or a group with a dataset for each column: any that has a column of
-    // ids.
+    // A table is a dataset, or the group of a dataset that is named like a column of ids.
     let with_groups = paths.iter().take(MAX_DATASETS).flat_map(|path| {
         let group = path
             .rsplit_once('/')
