@@ -184,7 +184,7 @@ fn cost_in_bytes(tile: &TileCost) -> u64 {
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-/// The cost of reading a tile in words: `3 reads, 1.0 MiB in all, which inflate to 2.0 MiB`.
+/// The cost of reading a tile in words, e.g. `3 reads, 1.0 MiB in all, which inflate to 2.0 MiB`.
 fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let bytes = ByteSize(cost.bytes_read);
