@@ -21,10 +21,11 @@
 //! ```text
 //! 7  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!              completions; the only module that names `anyhow` and `clap`
-//! 6  tools     the work of the larger commands: warm · pyramid · bench · the demo volume · the functions behind the fuzz targets
-//! 5  http      paths in, tiles out: headers, ETag, CORS; a table of the status for each kind of error · documents, each built once
-//!              · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
-//!              timeouts · TLS, Unix sockets, sockets of the service manager
+//! 6  tools     the work of the larger commands: warm · pyramid · bench · the demo volume · the functions behind the fuzz
+//!              targets
+//! 5  http      paths in, tiles out: headers, ETag, CORS; the status of each kind of error, in one table · documents, each
+//!              built once · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time
+//!              on each, timeouts · TLS, Unix sockets, sockets of the service manager
 //! 4  service   TileService: plan, then fetch; the boundary between async code and the render threads · the render queue ·
 //!              the reconciler: opens, reopens and closes datasets until they are what the settings ask for · verifying chunks
 //!              while idle · prefetching
@@ -76,10 +77,10 @@
 //! If they lack it, its chunks are fetched ([`voltile_hdf5::store`]), and it enters the render
 //! queue, in which clients take turns; then [`voltile_render::render`] reads boxes of voxels from
 //! volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the flight lands, and
-//! the tile is written to the tiers once all of its chunks are verified. While the
-//! render threads are idle, chunks that were decoded in part are finished, which verifies their
-//! checksums, and neighbours are rendered. A corrupt chunk evicts its tiles: they are errors until
-//! the file is repaired.
+//! the tile is written to the tiers once all of its chunks are verified. While the render threads
+//! are idle, chunks that were decoded in part are finished, which verifies their checksums, and
+//! neighbours are rendered. A corrupt chunk evicts its tiles: they are errors until the file is
+//! repaired.
 //!
 //! # Invariants
 //!

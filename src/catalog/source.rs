@@ -14,12 +14,12 @@ use crate::layout::Paths;
 /// Describes `level` as the source of `view`.
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> SourceDescription {
     let shape = &level.shape;
-    // With a dataset for each time point, no box has several.
+    // With a dataset for each time point, no box has several time points.
     let times = match level.source.paths {
         Paths::Times(_) => 1,
         _ => level.chunk_along(AxisName::T),
     };
-    // Of the stored level, relative to level 0.
+    // The factor of the stored level relative to level 0.
     let factor = view.factor.zip(view.downsample, |factor, downsample| {
         (factor / downsample.max(1)).max(1)
     });
