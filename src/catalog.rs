@@ -7,8 +7,8 @@
 //! It is built from settings: files are opened, layouts recognised and levels determined at that
 //! time; a window may be measured later. Otherwise it is immutable: if a file changes, its dataset
 //! is reopened and put into a new catalogue ([`Catalog::with`]). All faults are collected, each
-//! with the key of its setting. Planning a request reads no data: a [`RequestPlan`] says under which
-//! key it is made, and from which voxels.
+//! with the key of its setting. Planning a request reads no data: a [`RequestPlan`] says from which
+//! voxels the answer is made, and under which key caches hold it.
 
 pub(crate) mod access;
 pub(crate) mod advice;
@@ -78,14 +78,14 @@ pub struct Catalog {
     closed: BTreeMap<Name, Closed>,
     limits: CatalogLimits,
     style: Style,
-    stores: Stores,
+    shared: SharedResources,
     access: AccessRules,
-    /// Whether documents name datasets with their versions.
-    names_versions: bool,
+    /// Whether addresses of datasets in documents contain the version.
+    documents_name_versions: bool,
     /// How many catalogues were served before this one.
     generation: u64,
-    /// The datasets that are visible to requests with these grants.
-    views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
+    /// The parts of this catalogue that requests with these grants may see.
+    visible_parts: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
 
 /// Why a dataset that is served is not open.
@@ -100,14 +100,14 @@ pub enum Closed {
 /// Shared by all datasets: the open files, the cache of decoded chunks, and the tables of names in
 /// memory.
 #[derive(Debug, Clone)]
-struct Stores {
+struct SharedResources {
     files: Arc<Files>,
     chunks: ChunkStore,
     tables: names::Tables,
 }
 
-impl Stores {
-    /// Opens files as these settings say.
+impl SharedResources {
+    /// An opener that opens files as these settings say.
     fn opener(&self, settings: &DatasetSettings) -> Opener {
         Opener {
             files: Arc::clone(&self.files),
@@ -123,8 +123,9 @@ impl Stores {
     }
 }
 
-/// The most views that are kept: requests rarely present more than one secret.
-const MAX_VIEWS: usize = 64;
+/// The maximum number of visible parts of a catalogue that are kept: requests rarely present more
+/// than one secret.
+const MAX_VISIBLE_PARTS: usize = 64;
 
 /// The limits that decide which levels and chunk shapes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,14 +150,14 @@ pub struct Dataset {
     pub token: Name,
     /// The settings that it was opened with.
     pub settings: Arc<DatasetSettings>,
-    /// Of these, the settings that decide about pixels.
+    /// The settings among them that decide about pixels.
     pub style: DatasetStyle,
-    /// Whether a file of it may grow: it is served as of the last time that was opened.
+    /// Whether one of its files may grow. Requests see the file as it was when it was last opened.
     pub growing: bool,
-    /// Whether a file of it is being written now: it is marked so and has changed lately, or it is
-    /// configured.
+    /// Whether one of its files is being written now: the file is marked so and has changed within
+    /// [`LIVE`], or the settings say so.
     pub live: bool,
-    /// The folder of its file without symbolic links.
+    /// The folder of its file, or of its first channel's file, without symbolic links.
     folder: PathBuf,
     /// Its file; `None` if each channel has its own.
     file: Option<OpenFile>,
@@ -166,7 +167,7 @@ pub struct Dataset {
     pub notices: Vec<Notice>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
-    /// The channel whose tile grid counts for all; see [`Dataset::first_channel`].
+    /// The name of [`Dataset::first_channel`].
     first: Option<Name>,
     /// Its counters; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
@@ -174,7 +175,7 @@ pub struct Dataset {
     derived: DerivedFacts,
 }
 
-/// The consequences of a dataset and its limits; each is determined when it is first needed.
+/// Facts that follow from a dataset and its limits; each is determined when it is first needed.
 #[derive(Debug, Clone, Default)]
 struct DerivedFacts {
     /// Its version.
@@ -183,7 +184,7 @@ struct DerivedFacts {
     images: OnceLock<images::Images>,
     /// Its channels in Neuroglancer's format, or why they have none.
     precomputed: OnceLock<BTreeMap<Name, Result<Precomputed, String>>>,
-    /// Whether its files say where it lies in space.
+    /// See [`Dataset::is_registered`].
     registered: OnceLock<bool>,
 }
 
@@ -191,8 +192,8 @@ struct DerivedFacts {
 const LIVE: Duration = Duration::from_secs(60);
 
 impl Dataset {
-    /// This dataset with other limits.
-    fn within(&self, limits: CatalogLimits) -> Self {
+    /// This dataset with other limits, and without the facts derived from the previous ones.
+    fn with_limits(&self, limits: CatalogLimits) -> Self {
         Self {
             limits,
             derived: DerivedFacts::default(),
@@ -225,14 +226,15 @@ impl Dataset {
         self.identities().any(FileIdentity::is_growing)
     }
 
-    /// Whether a file that is marked as being written has changed within the last minute.
-    pub fn is_written(&self) -> bool {
+    /// Whether a file that is marked as being written has changed within [`LIVE`].
+    pub fn is_being_written(&self) -> bool {
         self.identities()
             .any(|file| file.is_growing() && file.was_modified_within(LIVE))
     }
 
-    /// How many windows and statistics of its channels are known, and how often tables of names
-    /// have been read. The number never falls: channels are sampled once.
+    /// How many windows and statistics of its channels are known, plus how often its tables of
+    /// names have been read. The number never falls, because channels are sampled once: documents
+    /// that were built at a lower number are outdated.
     pub fn measured(&self) -> usize {
         let mut count = 0;
         for channel in self.channels.values() {
@@ -243,9 +245,9 @@ impl Dataset {
         count
     }
 
-    /// The path of one of its files below the public folder that holds the folder of the
-    /// configuration or a served folder; `None` of a file that does not lie in the folder of the
-    /// dataset's own file.
+    /// The path of one of its files below the folder of the configuration, or below the served
+    /// folder in which the dataset was found. `None` if the file does not lie in or below the
+    /// dataset's own folder.
     pub fn public_path(&self, file: &Location) -> Option<PathBuf> {
         let settings = &self.settings;
         let path = settings.found_in.as_ref().unwrap_or(&settings.below);
@@ -261,23 +263,24 @@ impl Dataset {
 
     /// The channels in the order in which they are listed: first the channel that the file says is
     /// to be shown first, then the channels that its format declares as data, then the largest.
-    /// Channels that are configured by path, and equals, are in the order of their names.
+    /// The size of channels that are configured by path is not known: like other ties, they are in
+    /// the order of their names.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
         let mut listed: Vec<_> = self.channels.values().collect();
-        listed.sort_by_key(|channel| channel.place);
+        listed.sort_by_key(|channel| channel.list_order);
         listed.into_iter()
     }
 
-    /// The channel whose tile grid counts for all: the first image in the order in which channels
-    /// are listed, else the first channel.
+    /// The channel whose tile grid all channels share: the first channel in the list that is not of
+    /// labels, else the first of all.
     pub fn first_channel(&self) -> Option<&Arc<Channel>> {
         self.channels.get(self.first.as_ref()?)
     }
 
     /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0:
     /// as configured, else for labels by the distance from the first channel in the file's space;
-    /// `None` if neither is known. That of the first channel is 0 unless it is configured.
-    pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
+    /// `None` if neither is known. The first channel is at 0 unless its position is configured.
+    pub fn known_grid_offset(&self, channel: &Channel) -> Option<Xyz<i64>> {
         let first = self.first_channel()?;
         if channel.offset.is_some() {
             return channel.offset;
@@ -291,13 +294,14 @@ impl Dataset {
         (first.name == channel.name).then(|| Xyz::all(0))
     }
 
-    /// The position of a channel's first voxel, as [`Dataset::placed`] returns it, or that of the
-    /// first channel if it is unknown.
+    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0; 0
+    /// if it is unknown.
     pub fn grid_offset(&self, channel: &Channel) -> Xyz<i64> {
-        self.placed(channel).unwrap_or_default()
+        self.known_grid_offset(channel).unwrap_or_default()
     }
 
-    /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
+    /// The position of a channel's first voxel in voxels of level 0: its position in the tiles,
+    /// moved by the configured offset of the dataset.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
         self.style
             .offset
@@ -312,13 +316,14 @@ impl Dataset {
         }
     }
 
-    /// Whether its files say more of where voxels lie in space than their size. A configured size
-    /// replaces what they say.
+    /// Whether its files say more about where voxels lie in space than the size of voxels. A
+    /// configured size replaces everything that the files say.
     fn is_registered(&self) -> bool {
         *self.derived.registered.get_or_init(|| {
             let mut channels = self.channels.values();
             self.style.voxel_size.is_none()
                 && channels.any(|channel| {
+                    // There are no words for a transform that only scales by the voxel size.
                     let words = channel.transforms.in_words(channel.facts.voxel_size, "");
                     channel.offset.is_none() && words.is_some()
                 })
@@ -326,8 +331,8 @@ impl Dataset {
     }
 
     /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel
-    /// if no file says more than that size. A channel with another place in the tiles of the
-    /// dataset than its file says is there in space, too.
+    /// unless the dataset [is registered](Self::is_registered). A configured position in the tiles
+    /// overrides the position that the file states.
     pub(crate) fn transforms(&self, channel: &Channel) -> Transforms {
         let Some(first) = self.first_channel().filter(|_| self.is_registered()) else {
             return Transforms::default();
@@ -336,22 +341,22 @@ impl Dataset {
         if (channel.offset.is_none() || is_first) && channel.transforms.first().is_some() {
             return channel.transforms.clone();
         }
+        // Otherwise it begins at its distance from the first channel: in the space of that channel
+        // if it is placed relative to it and has voxels of the same size.
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
         let has_same_voxels = first.facts.voxel_size == channel.facts.voxel_size
             && first.facts.voxel_unit == channel.facts.voxel_unit;
-        let base = if is_placed && !is_first && has_same_voxels {
+        let unmoved = if is_placed && !is_first && has_same_voxels {
             first.transforms.clone()
         } else {
-            Some(Affine::scaling(
-                channel.facts.voxel_size.unwrap_or(Xyz::all(1.0)),
-            ))
-            .into()
+            let voxel_size = channel.facts.voxel_size.unwrap_or(Xyz::all(1.0));
+            Transforms::from(Some(Affine::scaling(voxel_size)))
         };
         let distance = self
             .grid_offset(channel)
-            .zip(self.grid_offset(first), i64::saturating_sub);
-        let begin = distance.map(|voxels| voxels as f64);
-        base.map(|transform| transform.beginning_at(begin))
+            .zip(self.grid_offset(first), i64::saturating_sub)
+            .map(|voxels| voxels as f64);
+        unmoved.map(|transform| transform.beginning_at(distance))
     }
 
     /// How each level of a channel is derived, finest first.
@@ -364,12 +369,13 @@ impl Dataset {
     pub(crate) fn served_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all: Vec<LevelView> = self.views(channel).collect();
         let grid = self.grid_offset(channel);
-        let fits = all
+        let first_fitting = all
             .iter()
             .position(|view| view.end_fits_one_tile(grid))
             .unwrap_or(all.len());
-        let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
-        all.into_iter().take(fits.max(last) + 1).collect()
+        let last_stored = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
+        let count = first_fitting.max(last_stored) + 1;
+        all.into_iter().take(count).collect()
     }
 }
 
@@ -384,12 +390,12 @@ impl Catalog {
         self.datasets.get(token)
     }
 
-    /// The datasets that have not been opened yet, although they are served.
+    /// The datasets that are served but not open, each with the reason.
     pub fn closed(&self) -> &BTreeMap<Name, Closed> {
         &self.closed
     }
 
-    /// Whether a dataset has not been opened yet, although its turn will come.
+    /// Whether a dataset waits for its turn to be opened.
     pub fn is_waiting(&self, token: &Name) -> bool {
         self.closed.get(token) == Some(&Closed::Waiting)
     }
@@ -406,7 +412,7 @@ impl Catalog {
                     let dataset = if has_same_limits {
                         Arc::clone(&opened.dataset)
                     } else {
-                        Arc::new(opened.dataset.within(self.limits))
+                        Arc::new(opened.dataset.with_limits(self.limits))
                     };
                     closed.remove(token);
                     datasets.insert(token.clone(), dataset);
@@ -427,9 +433,9 @@ impl Catalog {
         Self {
             datasets,
             closed,
-            stores: self.stores.clone(),
+            shared: self.shared.clone(),
             access: self.access.clone(),
-            views: Mutex::default(),
+            visible_parts: Mutex::default(),
             ..*self
         }
     }
@@ -441,12 +447,12 @@ impl Catalog {
     }
 
     /// The number of this catalogue among the catalogues that are served one after the other; its
-    /// views have it, too.
+    /// visible parts have the same number.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The catalogue as the one that is served after `before`.
+    /// This catalogue, numbered as the one that is served after `before`.
     pub fn after(self, before: &Self) -> Self {
         Self {
             generation: before.generation + 1,
@@ -459,33 +465,33 @@ impl Catalog {
         &self.access
     }
 
-    /// The datasets that requests with these grants may see.
+    /// The catalogue of the datasets that requests with these grants may see.
     pub fn visible_to(self: &Arc<Self>, grants: &Grants) -> Arc<Self> {
         if self.access.is_open() {
             return Arc::clone(self);
         }
-        let mut views = self.views.lock();
-        if let Some(view) = views.get(grants) {
-            return Arc::clone(view);
+        let mut parts = self.visible_parts.lock();
+        if let Some(part) = parts.get(grants) {
+            return Arc::clone(part);
         }
-        let mut view = self.with(&[]);
-        view.retain(|token| self.access.shows(token, grants));
-        let view = Arc::new(view);
-        if views.len() == MAX_VIEWS {
-            views.clear();
+        let mut part = self.with(&[]);
+        part.retain(|token| self.access.shows(token, grants));
+        let part = Arc::new(part);
+        if parts.len() == MAX_VISIBLE_PARTS {
+            parts.clear();
         }
-        views.insert(grants.clone(), Arc::clone(&view));
-        view
+        parts.insert(grants.clone(), Arc::clone(&part));
+        part
     }
 
-    /// The store of the objects among the files.
+    /// The store through which files that are objects are read.
     pub fn store(&self) -> &Store {
-        self.stores.files.store()
+        self.shared.files.store()
     }
 
     /// The cache of decoded chunks, shared by all volumes.
     pub fn chunks(&self) -> &ChunkStore {
-        &self.stores.chunks
+        &self.shared.chunks
     }
 
     /// The settings of the server that decide about pixels.

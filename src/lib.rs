@@ -21,10 +21,11 @@
 //! ```text
 //! 7  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!              completions; the only module that names `anyhow` and `clap`
-//! 6  tools     what the other commands do: warm · pyramid · bench · the demo volume · the functions behind the fuzz targets
-//! 5  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
-//!              · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
-//!              timeouts · TLS, Unix sockets, sockets of the service manager
+//! 6  tools     the work of the larger commands: warm · pyramid · bench · the demo volume · the functions behind the fuzz
+//!              targets
+//! 5  http      paths in, tiles out: headers, ETag, CORS; the status of each kind of error, in one table · documents, each
+//!              built once · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time
+//!              on each, timeouts · TLS, Unix sockets, sockets of the service manager
 //! 4  service   TileService: plan, then fetch; the boundary between async code and the render threads · the render queue ·
 //!              the reconciler: opens, reopens and closes datasets until they are what the settings ask for · verifying chunks
 //!              while idle · prefetching
@@ -33,9 +34,9 @@
 //! 2  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files
 //! 2  tier      encoded tiles outside of memory, backends in order: a directory kept to a budget (the disk cache) · Redis ·
 //!              object storage
-//! 2  confine   the child process that tries files gives up what it does not need; the only module that names `landlock`
-//!              and `seccompiler`
-//! 1  config    as typed → as meant: settings, or every fault at once
+//! 2  confine   takes from the child process that tries files the rights that it does not need; the only module that names
+//!              `landlock` and `seccompiler`
+//! 1  config    reads and checks the configuration: settings, or every fault at once
 //! ```
 //!
 //! A test (`tests/stories/house.rs`) compares these rows with the code.
@@ -51,16 +52,17 @@
 //!   finer stored one.
 //! - *box*: a cuboid of voxels; *patch*: the part of a tile that lies inside the volume.
 //! - *chunk*: the unit in which HDF5 stores and compresses. *Prefix decode*: decoding a chunk only
-//!   up to the last voxel wanted. *Finishing*: decoding the rest of it later, which verifies its
-//!   checksum.
+//!   up to the last voxel wanted. *Finishing*: decoding the rest of the chunk later, which verifies
+//!   its checksum.
 //! - *flight*: the making of a value, once for all requests that wait for it (single-flight); it
 //!   *lands* when the value is there.
-//! - *live*: of a dataset whose file is being written in SWMR mode. *Final*: of voxels that
-//!   appending to it does not change.
+//! - *live*: of a dataset whose file is being written in SWMR mode. *Final*: of voxels that will not
+//!   change when more is appended to their file.
 //! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its
 //!   next generation.
-//! - *trial*: opening a file in a child process first. *Tier*: a store of encoded tiles outside of
-//!   memory: the *disk cache*, a directory; or a cache that several servers share.
+//! - *trial*: opening a file in a child process before the server opens it. *Tier*: a store of
+//!   encoded tiles outside of memory: the *disk cache*, a directory; or a cache that several servers
+//!   share.
 //! - *neighbours*: the slices next to one that was asked for, rendered ahead (prefetched).
 //!
 //! # One request
@@ -69,22 +71,23 @@
 //! functions. In short: [`http`] parses a path to a [`voltile_base::request::TileRequest`];
 //! [`service::TileService::plan`] resolves it in the [`catalog`] to a [`catalog::RequestPlan`]:
 //! channels, levels, a [`voltile_base::geometry::Patch`], and a [`voltile_base::tile::TileKey`], a
-//! digest of everything that decides the bytes; [`service::TileService::fetch`] asks the
-//! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. A leader looks for the tile in
-//! the tiers ([`tier`]). If they lack it, its chunks are fetched ([`voltile_hdf5::store`]), and it
-//! enters the render queue, in which clients take turns; then [`voltile_render::render`] reads
-//! boxes of voxels from volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the
-//! flight lands, and the tile is kept in the tiers once all of its chunks are verified. While the
-//! render threads are idle, chunks that were decoded in part are finished, which verifies their
-//! checksums, and neighbours are rendered. A corrupt chunk evicts its tiles: they are errors until
-//! the file is repaired.
+//! digest of everything that decides the bytes; [`service::TileService::fetch`] looks the key up in
+//! the [cache](voltile_base::flow::cache), which answers *ready*, *wait* (another request makes the
+//! tile), or *lead* (this request makes it). The leader looks for the tile in the tiers ([`tier`]).
+//! If they lack it, its chunks are fetched ([`voltile_hdf5::store`]), and it enters the render
+//! queue, in which clients take turns; then [`voltile_render::render`] reads boxes of voxels from
+//! volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the flight lands, and
+//! the tile is written to the tiers once all of its chunks are verified. While the render threads
+//! are idle, chunks that were decoded in part are finished, which verifies their checksums, and
+//! neighbours are rendered. A corrupt chunk evicts its tiles: they are errors until the file is
+//! repaired.
 //!
 //! # Invariants
 //!
 //! - **No async thread waits for a file.** Voxels are read on the render threads; checks for changed
-//!   files, and lookups in the tiers, run on threads for blocking work. Only a stored chunk that can
-//!   be sent as it is is read on an async thread, if it is in the page cache. The render queue is
-//!   bounded.
+//!   files, and lookups in the tiers, run on threads for blocking work. One exception: a stored
+//!   chunk that can be sent undecoded is read on an async thread if it is in the page cache. The
+//!   render queue is bounded.
 //! - **No tile is made from two generations of a file**, see [`voltile_hdf5`]. While a dataset is
 //!   live, voxels that are not final enter no cache ([`voltile_hdf5::volume::Volume::is_final`]).
 //! - **No number from a URL is used as an index** before a [`voltile_base::geometry::Patch`] has
@@ -120,30 +123,35 @@
 //! and before each chunk a running render checks without a lock whether its future is still there.
 //! Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight reads and
 //! decodes, and waits at most for the stored bytes of the chunk, which the threads of the store
-//! fetch. The catalogue in force is replaced
-//! as a whole; a request keeps the one that it started with.
+//! fetch. The catalogue in force is replaced as a whole; a request keeps the one that it started
+//! with.
 //!
 //! The locks of [`service`] and [`voltile_base::flow`], and what is taken under them (besides
 //! tokio's own locks):
 //!
 //! ```text
 //! flow::stalls      the list of watched threads    each thread's file
-//! flow::activity    the helpers                    all that decoding takes; nobody waits for it: others try it
+//! flow::activity    the helpers                    all locks that decoding takes; it is only tried, never waited for
 //! service::boxes    a client's turn                the memory for boxes
 //! ```
 //!
-//! Under all others no lock is taken, and under none a job or its future is dropped: a cache's
-//! keys, a bounded queue, a breaker, the queues of turns, the chunks to verify, the neighbours and
-//! those being fetched, the problems of parts, the report of openings.
+//! Under the other locks no lock is taken: they guard a cache's keys, a bounded queue, a breaker,
+//! the queues of turns, the chunks to verify, the neighbours and the neighbours being fetched, the
+//! problems of parts, the report of openings. Under no lock is a job or its future dropped.
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted.
 //! [`voltile_base::flow::stalls`] tells which files are stuck; reads of them fail at once, requests
-//! that wait for them are answered, and [`service::RenderPool`] replaces the threads. Nothing of
-//! another file waits for such a thread: jobs and idle work run on threads that take up nothing
-//! else meanwhile, together at most as many as are replaced, only one job at a time shares its work
-//! with the helpers, and libhdf5's lock is waited for no longer than its holder's file answers. All
-//! other threads of a server that may have this lock are watched too: they reopen files, reload,
-//! build documents and read tables of names. A thread that waits for a store is replaced as well.
+//! that wait for them are answered, and [`service::RenderPool`] replaces the threads. Work on other
+//! files never waits for such a thread:
+//!
+//! - The thread of a job or of idle work does nothing else meanwhile, and there are at most as many
+//!   of these threads as can be replaced.
+//! - Only one job at a time shares its work with the helpers.
+//! - Waiting for libhdf5's lock ends when the file of the lock's holder is found to be stuck. All
+//!   other threads of a server that may hold this lock are watched too: they reopen files, reload,
+//!   build documents and read tables of names.
+//!
+//! A thread that waits for a store is replaced as well.
 //!
 //! `unsafe` code is in `voltile_hdf5`, and besides in the macro of `voltile_base::simd`, in `cli`,
 //! `cli::limits` and `http::listen::sockets`.

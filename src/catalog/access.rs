@@ -16,7 +16,7 @@ use crate::config::{AccessSettings, Fault};
 
 /// The size limit of a file of secrets, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-/// Shorter secrets can be guessed; in bytes.
+/// The minimum length of secrets in bytes; shorter ones can be guessed.
 const SHORTEST_SAFE: usize = 16;
 
 /// The rules by which datasets are protected. Without entries everything is public.
@@ -32,7 +32,7 @@ struct AccessEntry {
     secrets: Vec<Hash>,
 }
 
-/// The entries whose secrets a request presents.
+/// The entries whose secrets a request presents, by index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Grants(BTreeSet<usize>);
 
@@ -60,16 +60,16 @@ impl AccessRules {
         let mut entries = Vec::new();
         let mut faults = Vec::new();
         let mut warnings = Vec::new();
-        for (place, given) in settings.iter().enumerate() {
-            let key = format!("access[{place}].secrets");
-            // A path that is missing or wrong is a fault of the configuration, and told already.
+        for (index, given) in settings.iter().enumerate() {
+            let key = format!("access[{index}].secrets");
+            // The path is empty if it was missing or wrong, which the configuration reports itself.
             let is_given = !given.secrets.as_os_str().is_empty();
-            let read = if is_given {
-                read(&given.secrets)
+            let secrets = if is_given {
+                read_secrets(&given.secrets)
             } else {
                 Ok(Vec::new())
             };
-            let secrets = read.unwrap_or_else(|problem| {
+            let secrets = secrets.unwrap_or_else(|problem| {
                 faults.push(Fault::new(key.as_str(), problem));
                 Vec::new()
             });
@@ -82,13 +82,10 @@ impl AccessRules {
             warnings.extend(
                 readable_by_others(&given.secrets).map(|warning| format!("{key}: {warning}")),
             );
-            let secrets = secrets
-                .iter()
-                .map(|secret| digest(secret.as_bytes()))
-                .collect();
+            let digests = secrets.iter().map(|secret| digest(secret.as_bytes()));
             entries.push(AccessEntry {
                 datasets: given.datasets.clone(),
-                secrets,
+                secrets: digests.collect(),
             });
         }
         OpenedAccess {
@@ -107,8 +104,8 @@ impl AccessRules {
     pub fn grants<'s>(&self, presented: impl IntoIterator<Item = &'s [u8]>) -> Grants {
         let presented: Vec<Hash> = presented.into_iter().map(digest).collect();
         let mut opened = BTreeSet::new();
-        for (place, entry) in self.entries.iter().enumerate() {
-            // All are compared, whatever is found.
+        for (index, entry) in self.entries.iter().enumerate() {
+            // Goes on after a match: otherwise the time taken would tell of it.
             let mut is_opened = false;
             for known in &entry.secrets {
                 for given in &presented {
@@ -116,7 +113,7 @@ impl AccessRules {
                 }
             }
             if is_opened {
-                opened.insert(place);
+                opened.insert(index);
             }
         }
         Grants(opened)
@@ -126,7 +123,7 @@ impl AccessRules {
     /// opened.
     pub fn shows(&self, dataset: &Name, grants: &Grants) -> bool {
         let mut protecting = self.protecting(dataset).peekable();
-        protecting.peek().is_none() || protecting.any(|place| grants.0.contains(&place))
+        protecting.peek().is_none() || protecting.any(|index| grants.0.contains(&index))
     }
 
     /// Whether a request may learn that there is no dataset of this name. It may not if a dataset
@@ -136,7 +133,7 @@ impl AccessRules {
         self.opens_all(grants)
             || self
                 .protecting(dataset)
-                .any(|place| grants.0.contains(&place))
+                .any(|index| grants.0.contains(&index))
     }
 
     /// Whether all entries were opened.
@@ -155,6 +152,7 @@ impl AccessRules {
             .filter(move |name| !is_known(name))
     }
 
+    /// The indices of the entries that protect a dataset.
     fn protecting<'a>(&'a self, dataset: &'a Name) -> impl Iterator<Item = usize> + 'a {
         let entries = self.entries.iter().enumerate();
         entries
@@ -162,7 +160,7 @@ impl AccessRules {
                 let mut patterns = entry.datasets.iter();
                 patterns.any(|pattern| pattern.matches(dataset))
             })
-            .map(|(place, _)| place)
+            .map(|(index, _)| index)
     }
 }
 
@@ -174,11 +172,11 @@ fn digest(secret: &[u8]) -> Hash {
 }
 
 /// The secrets in a file, one per line. Empty lines and lines that begin with `#` are skipped.
-fn read(path: &Path) -> Result<Vec<String>, String> {
+fn read_secrets(path: &Path) -> Result<Vec<String>, String> {
     let unreadable = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let file = File::open(path).map_err(|error| match path.symlink_metadata() {
         Ok(_) => unreadable(error),
-        // It may be a secret, put there by mistake.
+        // The path may be a secret, put there by mistake.
         Err(_) => format!(
             "there is no file at the path that it gives, which is not repeated here in case it is a secret ({error}); \
              expected the path of a text file with one secret per line, relative to the configuration file"
@@ -212,7 +210,7 @@ fn read(path: &Path) -> Result<Vec<String>, String> {
         ));
     }
     for (number, secret) in (1..).zip(&secrets) {
-        // Not every client could send another character, as a password or in a path.
+        // Not every client can send other characters as a password or in a path.
         if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
                 "{}: secret {number} has spaces or other characters than visible ASCII",
@@ -227,8 +225,9 @@ fn read(path: &Path) -> Result<Vec<String>, String> {
 fn readable_by_others(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let mode = path.metadata().ok()?.permissions().mode();
-    let is_open = mode & 0o004 != 0;
-    is_open.then(|| {
+    // The permission of users who are neither the owner nor in the file's group.
+    let is_readable = mode & 0o004 != 0;
+    is_readable.then(|| {
         format!(
             "every user of this machine can read {}; chmod o-r it",
             path.display()

@@ -1,8 +1,9 @@
 //! Warnings about channels that cannot be served well, with the command that fixes the problem.
 //!
 //! A tile is expensive if it reads or inflates more than [`MAX_BYTES`] (at half a gigabyte per
-//! second, an eighth of a second of one core), or takes more than [`MAX_READS`] reads. For a stored
-//! level, its chunk shape does not suit the plane; a computed level should be stored.
+//! second, an eighth of a second of one core), or takes more than [`MAX_READS`] reads. If its level
+//! is stored, the chunk shape does not suit the plane; if its level is computed, the level should
+//! be stored.
 
 use std::path::{Path, PathBuf};
 
@@ -38,9 +39,9 @@ impl Inspection {
         let mut value = serde_json::to_value(&self.description)?;
         for (number, costs) in self.costs.iter().enumerate() {
             for (level, cost) in costs.iter().enumerate() {
-                let place = value.pointer_mut(&format!("/channels/{number}/levels/{level}"));
+                let described = value.pointer_mut(&format!("/channels/{number}/levels/{level}"));
                 if let (Some(Value::Object(level)), Value::Object(cost)) =
-                    (place, serde_json::to_value(cost)?)
+                    (described, serde_json::to_value(cost)?)
                 {
                     level.extend(cost);
                 }
@@ -84,10 +85,10 @@ fn channel_warnings(
         }
     }
     let expensive = expensive_planes(&levels);
-    if let Some(problem) = ill_suited(&levels, &expensive) {
+    if let Some(problem) = storage_problem(&levels, &expensive) {
         problems.push((problem, Some(rechunk(file))));
     }
-    if let Some(problem) = not_stored(&levels, &expensive) {
+    if let Some(problem) = unstored_problem(&levels, &expensive) {
         problems.push((problem, Some(store_levels(file))));
     }
     let warnings = problems.into_iter().map(|(problem, mend)| Warning {
@@ -116,15 +117,16 @@ fn expensive_planes(levels: &[CostedLevel<'_>]) -> Vec<Plane> {
 }
 
 /// Why tiles of stored levels are expensive, if they are.
-fn ill_suited(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
-    let of_stored = levels.iter().filter_map(|(level, cost)| {
+fn storage_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
+    // Only stored levels have a storage.
+    let worst_by_level = levels.iter().filter_map(|(level, cost)| {
         let worst = expensive
             .iter()
             .filter_map(|plane| cost.tile.get(plane.name()))
-            .max_by_key(|tile| weight(tile))?;
+            .max_by_key(|tile| cost_in_bytes(tile))?;
         Some((level.storage.as_ref()?, *worst))
     });
-    let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
+    let (storage, worst) = worst_by_level.max_by_key(|(_, worst)| cost_in_bytes(worst))?;
     let because = match &storage.chunk {
         None => "its data is contiguous, row after row".to_owned(),
         Some(chunk) if worst.cost.reads > MAX_READS => {
@@ -139,23 +141,24 @@ fn ill_suited(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String>
     ))
 }
 
-/// Why computed levels are expensive, if they are, in planes in which stored levels are not.
-fn not_stored(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
+/// Why computed levels are expensive, or not served in all planes, if they are; planes in which
+/// stored levels are expensive do not count.
+fn unstored_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
     let mut numbers = Vec::new();
     let mut tiles = Vec::new();
     let mut are_all_offered = true;
     for (level, cost) in levels {
         let planes = Plane::ALL.iter().filter(|plane| !expensive.contains(plane));
-        let of_planes = planes.filter_map(|plane| cost.tile.get(plane.name()));
+        let level_tiles = planes.filter_map(|plane| cost.tile.get(plane.name()));
         let has_all_planes = level.planes.len() == Plane::ALL.len();
-        let is_lacking = !has_all_planes || of_planes.clone().any(is_expensive);
-        if level.path.is_none() && is_lacking {
+        let should_be_stored = !has_all_planes || level_tiles.clone().any(is_expensive);
+        if level.path.is_none() && should_be_stored {
             numbers.push(level.level.to_string());
-            tiles.extend(of_planes);
+            tiles.extend(level_tiles);
             are_all_offered &= has_all_planes;
         }
     }
-    let worst = tiles.into_iter().max_by_key(weight);
+    let worst = tiles.into_iter().max_by_key(cost_in_bytes);
     let takes = worst.map(|worst| format!(", and a tile takes up to {}", cost_text(&worst)));
     let takes = takes.unwrap_or_default();
     let limit = if are_all_offered {
@@ -173,15 +176,15 @@ fn not_stored(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String>
     }
 }
 
-fn weight(tile: &TileCost) -> u64 {
-    // A read counts as the bytes that could be transferred in the same time.
+/// The cost of a tile, where a read counts as the bytes that could be transferred in the same time.
+fn cost_in_bytes(tile: &TileCost) -> u64 {
     tile.cost
         .bytes_read
         .max(tile.cost.bytes_inflated)
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-/// The cost of reading a tile in words, such as `3 reads, 1.0 MiB in all, which inflate to 2.0 MiB`.
+/// The cost of reading a tile in words, e.g. `3 reads, 1.0 MiB in all, which inflate to 2.0 MiB`.
 fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let bytes = ByteSize(cost.bytes_read);
@@ -209,7 +212,7 @@ fn plane_names(planes: &[Plane]) -> String {
 fn rechunk(file: &Location) -> String {
     let stem = file.stem().unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
-    // Nothing is written to a store.
+    // The copy of an object is written to the working directory: nothing is written to a store.
     let out = file
         .path()
         .map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Dataset;
 
-/// The attributes of each group and dataset by its path, and the values by name, as text: long ones
-/// are cut.
+/// The attributes of groups and datasets: by the path of the object, the values by the names of the
+/// attributes. Values are text; long values are cut.
 pub type FileAttributes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The maximum number of groups and datasets whose attributes are read.
@@ -17,17 +17,18 @@ const MAX_ATTRIBUTES: usize = 1024;
 
 impl Dataset {
     /// The attributes of the root group, of the channels' datasets, and of the objects that hard
-    /// links lead to, near the root first; objects without attributes are left out. Links in a file
-    /// in a store are not followed.
+    /// links lead to, nearest to the root first. Objects without attributes are left out. In a file
+    /// in a store, links are not followed.
     pub fn attributes(&self) -> FileAttributes {
         let Some(file) = &self.file else {
             return FileAttributes::new();
         };
         let finest = self.listed().map(|channel| channel.finest().path());
+        // The path of the root group is empty.
         let paths = std::iter::once("").chain(finest).take(MAX_OBJECTS);
         let mut paths: VecDeque<String> = paths.map(str::to_owned).collect();
-        let mut found = FileAttributes::new();
-        let mut left = MAX_ATTRIBUTES;
+        let mut shown = FileAttributes::new();
+        let mut remaining = MAX_ATTRIBUTES;
         let is_remote = self.is_remote();
         for _ in 0..MAX_OBJECTS {
             let Some(path) = paths.pop_front() else { break };
@@ -38,13 +39,13 @@ impl Dataset {
                 let members = members.into_iter().take(MAX_OBJECTS);
                 paths.extend(members.map(|name| format!("{path}/{name}")));
             }
-            let attributes = attributes.in_words(left);
-            left -= attributes.len();
+            let attributes = attributes.in_words(remaining);
+            remaining -= attributes.len();
             if !attributes.is_empty() {
-                let shown = if path.is_empty() { "/" } else { path.as_str() };
-                found.insert(shown.to_owned(), attributes);
+                let path = if path.is_empty() { "/" } else { path.as_str() };
+                shown.insert(path.to_owned(), attributes);
             }
         }
-        found
+        shown
     }
 }

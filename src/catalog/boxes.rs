@@ -14,11 +14,12 @@ use voltile_render::plan::{BoxEncoding, Cutout};
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan, Subject};
 
-/// The most voxels that may be decoded for a box, as a multiple of `render.max_voxels_per_box`.
+/// The maximum number of voxels that may be decoded for a box, as a multiple of
+/// `render.max_voxels_per_box`.
 const MAX_WASTE: u64 = 16;
-/// The most bytes of a TIFF file, in which places are numbers of 32 bits.
-const MAX_TIFF: u64 = u32::MAX as u64;
-/// The only encoding that contains windows: the display ranges of its channels.
+/// The maximum size of a TIFF file in bytes: its offsets have 32 bits.
+const MAX_TIFF_BYTES: u64 = u32::MAX as u64;
+/// TIFF, the only encoding that contains windows: the display ranges of its channels.
 const TIFF: BoxEncoding = BoxEncoding::File(BoxFormat::Tiff);
 
 /// The number of voxels that are decoded to read a box of a volume.
@@ -27,9 +28,10 @@ fn decoded_voxels(shape: &VolumeShape, stored: &Region) -> u64 {
         return stored.voxels();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));
-    let first = stored.start.zip(chunk, |at, extent| at / extent);
-    let end = stored.end().zip(chunk, u64::div_ceil);
-    end.zip(first, u64::saturating_sub)
+    let first_chunk = stored.start.zip(chunk, |at, extent| at / extent);
+    let end_chunk = stored.end().zip(chunk, u64::div_ceil);
+    end_chunk
+        .zip(first_chunk, u64::saturating_sub)
         .zip(chunk, u64::saturating_mul)
         .volume()
 }
@@ -41,6 +43,8 @@ fn most_decoded_voxels(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
         return size.volume();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));
+    // A box of 6 voxels covers 3 whole chunks of 2 voxels, or lies within one chunk of 12. A box of
+    // 3 voxels may touch 2 chunks of 4: the second box covers voxels 3 to 5.
     let chunks_of_box = size.zip(chunk, |size, chunk| {
         let is_aligned = size % chunk == 0 || chunk % size.max(1) == 0;
         size.div_ceil(chunk) + u64::from(!is_aligned)
@@ -69,7 +73,7 @@ impl Catalog {
             )));
         }
         let plan = dataset.plan_cutout(cutout, encoding);
-        if encoding == TIFF && plan.bytes() > MAX_TIFF {
+        if encoding == TIFF && plan.bytes() > MAX_TIFF_BYTES {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(NotFound::TooLarge(problem.to_owned()));
         }
@@ -78,7 +82,7 @@ impl Catalog {
 
     /// The requested box, cut from each of its channels.
     fn cut_all(&self, request: &BoxRequest) -> Result<(&Arc<Dataset>, Cutout), NotFound> {
-        let dataset = self.known(&request.token)?;
+        let dataset = self.requested_dataset(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         let mut cutout = dataset.cut(channel, time, request.level, request.region)?;
@@ -165,18 +169,21 @@ impl Dataset {
                 ))
             })?;
         // As in tiles, each position is rounded by itself.
-        let position = self.grid_offset(first);
-        let first_begin = at_level(position, view.factor);
-        let other_begin = at_level(position.zip(distance, i64::saturating_add), view.factor);
-        let shift = other_begin.zip(first_begin, i64::saturating_sub);
-        // Both in a grid that begins, along each axis, where the earlier channel does.
-        let begin = shift.map(|shift| shift.min(0).unsigned_abs());
+        let first_position = self.grid_offset(first);
+        let other_position = first_position.zip(distance, i64::saturating_add);
+        let shift = at_level(other_position, view.factor)
+            .zip(at_level(first_position, view.factor), i64::saturating_sub);
+        // The box and the other channel in a common grid that begins, along each axis, where the
+        // earlier channel does. With a shift of -2, the first channel begins at 2 in this grid and
+        // the other at 0; with a shift of 3, the first begins at 0 and the other at 3.
+        let first_start = shift.map(|shift| shift.min(0).unsigned_abs());
+        let other_start = shift.map(|shift| shift.max(0).unsigned_abs());
         let wanted = Region {
-            start: whole.region.start.zip(begin, u64::saturating_add),
+            start: whole.region.start.zip(first_start, u64::saturating_add),
             ..whole.region
         };
         let covered = Region {
-            start: shift.map(|shift| shift.max(0).unsigned_abs()),
+            start: other_start,
             size: view.size,
         };
         let mut place = Xyz::all(0);
@@ -192,8 +199,8 @@ impl Dataset {
         Ok(Cutout { place, ..part })
     }
 
-    /// The position of another channel's first voxel in voxels of the first channel of a box; an
-    /// error says why the two channels cannot be in one file.
+    /// The position of another channel's first voxel relative to that of the first channel of a
+    /// box, in voxels of level 0; an error says why the two channels cannot be in one file.
     fn distance_if_alike(
         &self,
         first: &Channel,
@@ -221,14 +228,17 @@ impl Dataset {
         self.distance(first, other, whole.time)
     }
 
-    /// The position of another channel's first voxel in voxels of a channel, rounded; an error says
-    /// how the voxels of the two differ, unless they are only shifted.
+    /// The position of another channel's first voxel relative to that of the first channel, in
+    /// whole voxels of level 0. If the voxels of the two are not only shifted, an error says how
+    /// they differ.
     fn distance(&self, first: &Channel, other: &Channel, time: u64) -> Result<Xyz<i64>, String> {
+        // From indices of voxels of the other channel to indices of voxels of the first.
         let between = self
             .in_space(first, other, time)
             .inverse()
             .after(&self.in_space(other, first, time));
-        // Less than half a voxel at the far end of the channel.
+        // At the far end of the channel, the voxels are off by less than half a voxel. The size of
+        // a channel's only voxel along an axis does not matter.
         let tolerance = other
             .size()
             .map(|extent| 0.5 / extent.saturating_sub(1) as f64);
@@ -240,8 +250,8 @@ impl Dataset {
         Err(format!("the voxels of {} are {words}", other.name))
     }
 
-    /// Where a channel's voxels lie at a time point, in nanometres where the unit is known. A
-    /// channel of unknown voxel size has that of the channel beside it.
+    /// Where a channel's voxels lie at a time point, in nanometres if the unit is known. A channel
+    /// of unknown voxel size is taken to have the voxel size of the channel `beside` it.
     fn in_space(&self, channel: &Channel, beside: &Channel, time: u64) -> Affine {
         let size = self.voxel_size(channel).or_else(|| self.voxel_size(beside));
         let (size, unit) = size.unwrap_or((Xyz::all(1.0), None));
@@ -253,6 +263,7 @@ impl Dataset {
 
     /// Whether every chunk of a shape may be read from a level.
     pub(super) fn affords(&self, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
+        // The first chunk is as large as any: only chunks at the end of the level are clipped.
         let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
         let checked = self.ensure_affordable(channel, view, first.voxels(), |shape| {
             most_decoded_voxels(shape, first.size)
@@ -260,8 +271,8 @@ impl Dataset {
         checked.is_ok()
     }
 
-    /// Fails if reading `voxels` voxels of each volume of a level, or decoding the voxels that must
-    /// be decoded for them, exceeds the limit.
+    /// Fails if reading `voxels` stored voxels of each volume of a level exceeds the limit, or if
+    /// decoding the chunks that hold them exceeds [`MAX_WASTE`] times the limit.
     fn ensure_affordable(
         &self,
         channel: &Channel,

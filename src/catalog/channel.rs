@@ -26,9 +26,9 @@ use crate::config::ChannelSettings;
 use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::layout::{FoundChannel, FoundLevel, Paths, Rank};
 
-/// Voxels that differ by less than this part are equal.
+/// Voxels have the same size and direction if their edges differ by at most this part of a voxel.
 const CLOSE: f64 = 1e-3;
-/// Channels that are further apart than this, in voxels, are not in one space.
+/// Channels that are further apart than this, in voxels, are not taken to share a space.
 const FURTHEST: f64 = (1u64 << 32) as f64;
 
 /// A channel of a dataset.
@@ -52,9 +52,9 @@ pub struct Channel {
     pub missing: Missing,
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
     pub has_gaps: bool,
-    /// Its place in the list of channels: how likely its file was written for it, its number of
-    /// voxels, and which part of complex numbers it shows.
-    pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
+    /// Sorts channels in lists: by how likely the file was written for the channel, then by its
+    /// number of voxels, then by the part of complex numbers that it shows.
+    pub(super) list_order: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows the stored values although the file says how to convert them.
     pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.
@@ -63,7 +63,7 @@ pub struct Channel {
     pub(super) transforms: Transforms,
     /// The levels found by the file's layout, finest first; not empty.
     pub(super) levels: Vec<StoredLevel>,
-    /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
+    /// Levels precomputed by `voltile pyramid` from `levels`; none of them is in `levels`, too.
     pub(super) pyramid_levels: Vec<StoredLevel>,
     /// Where its window comes from.
     pub(super) window_source: WindowSource,
@@ -90,7 +90,7 @@ pub(super) enum WindowSource {
     /// The percentiles of a sample.
     Measured,
     /// Bytes: as stored, unless the sample covers little of their range. Then the file's display
-    /// range, if it has one.
+    /// range, if it has one, else the percentiles of the sample.
     OfBytes(Option<Window>),
     /// The percentiles of a sample, with the least value white.
     Inverted,
@@ -173,8 +173,9 @@ impl Channel {
             WindowSource::Known(window) => OnceLock::from(window),
             _ => OnceLock::new(),
         };
-        let place = (found.rank, Reverse(found.voxels), found.part());
+        let list_order = (found.rank, Reverse(found.voxels), found.part());
         let mut facts = found.facts;
+        // The reason why a layout took the channel for labels says nothing of a configured kind.
         if given.kind.is_some() {
             facts.labels_because = None;
         }
@@ -185,7 +186,7 @@ impl Channel {
             voxel,
             times,
             offset: given.offset,
-            place,
+            list_order,
             shows_stored_values: found.shows_stored_values || given.stored_values,
             is_series: found.levels.iter().any(is_series),
             name: found.name,
@@ -214,7 +215,7 @@ impl Channel {
         self.window.get().copied()
     }
 
-    /// Whether the window is always that of the percentiles of a sample.
+    /// Whether the window is always from the percentiles of a sample.
     pub fn is_measured(&self) -> bool {
         matches!(self.window_source, WindowSource::Measured)
     }
@@ -224,29 +225,31 @@ impl Channel {
         !matches!(self.window_source, WindowSource::Known(_))
     }
 
-    /// The statistics of its sample; `None` until [`Channel::keep`].
+    /// The statistics of its sample; `None` until [`Channel::keep`] has set them.
     pub fn surveyed(&self) -> Option<&Arc<Survey>> {
         self.surveyed.get()
     }
 
-    /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see
-    /// [`Channel::keep`].
+    /// Reads a bounded, deterministic sample and computes its statistics, which the caller passes
+    /// to [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
         survey::survey(&self.coarsest().volumes, self.voxel, &self.missing)
     }
 
-    /// Keeps statistics of a channel in a store for the next start. Writes a file.
-    pub fn note(&self, survey: &Survey) {
+    /// Writes the statistics to the disk for the next start of the server, if the channel lies in a
+    /// store.
+    pub fn save_survey(&self, survey: &Survey) {
         let text = serde_json::to_string(survey);
         if let (Some(object), Ok(text)) = (self.object(), text) {
-            object.note(&self.note_key(), text);
+            object.note(&self.survey_key(), text);
         }
     }
 
-    /// Stores the statistics that an earlier start has kept, if there are any.
-    pub(super) fn recall(&self) {
+    /// Sets the statistics that [`Channel::save_survey`] has written before an earlier start, if
+    /// there are any.
+    pub(super) fn load_survey(&self) {
         let object = self.object();
-        if let Some(text) = object.and_then(|object| object.noted(&self.note_key()))
+        if let Some(text) = object.and_then(|object| object.noted(&self.survey_key()))
             && let Ok(survey) = serde_json::from_str(&text)
         {
             self.keep(&Arc::new(survey));
@@ -258,21 +261,21 @@ impl Channel {
         self.watch.files().find_map(FileIdentity::object)
     }
 
-    fn note_key(&self) -> String {
+    fn survey_key(&self) -> String {
         format!("sample {} {}", survey::RULES, self.fingerprint)
     }
 
-    /// Stores the statistics, and the window if it is to be measured. Later calls have no effect.
+    /// Sets the statistics, and the window if it comes from them. Later calls have no effect.
     pub fn keep(&self, survey: &Arc<Survey>) {
         let survey = self.surveyed.get_or_init(|| Arc::clone(survey));
         self.window
             .get_or_init(|| self.window_source.window(survey));
     }
 
-    /// Takes the sample of the channel as it was before it grew, until it has grown to twice the
-    /// size: otherwise its window would change with each slice. Nothing is taken of a file that was
-    /// written anew.
-    pub(super) fn sample_like(&self, before: &Channel) {
+    /// Takes over the statistics of `before`, this channel before its files grew: otherwise its
+    /// window would change with each slice. New statistics are due when its number of voxels has
+    /// reached the next power of two, or if a file was rewritten.
+    pub(super) fn reuse_survey(&self, before: &Channel) {
         let growths = before.watch.files().map(FileIdentity::growth);
         if !self.watch.files().map(FileIdentity::growth).eq(growths) {
             return;
@@ -340,12 +343,13 @@ impl Channel {
     /// [`Channel::derived_view`]; `None` if there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         let view = self.derived_view(level, scaling)?;
-        let place = self
-            .pyramid_levels
-            .iter()
-            .position(|level| level.stands_for(&view))
-            .filter(|_| !view.is_stored());
-        Some(place.map_or(view, |place| view.stored_as(self.levels.len() + place)))
+        if view.is_stored() {
+            return Some(view);
+        }
+        let mut precomputed = self.pyramid_levels.iter();
+        let index = precomputed.position(|level| level.stands_for(&view));
+        // Precomputed levels are numbered after `levels`.
+        Some(index.map_or(view, |index| view.stored_as(self.levels.len() + index)))
     }
 
     /// How a level is derived from the levels found by the file's layout: stored, or from the
@@ -354,8 +358,8 @@ impl Channel {
         level_view(&self.levels, level, scaling)
     }
 
-    /// Why its voxels cannot be served in documents of chunks, which clients would request for
-    /// ever: they cannot be decoded.
+    /// If its voxels cannot be decoded: why it is left out of chunked formats, whose clients would
+    /// request its chunks again and again.
     pub(super) fn undecodable(&self) -> Option<String> {
         let filter = self
             .levels
@@ -387,6 +391,7 @@ impl Channel {
 
     /// Whether a pixel of it may stand for missing data.
     pub(super) fn may_be_missing(&self) -> bool {
+        // Floats may be NaN.
         self.has_gaps || !self.missing.is_empty() || !self.voxel.is_integer()
     }
 
@@ -413,8 +418,8 @@ impl Channel {
 
     /// The precomputed level that a view of this channel reads; `None` if it reads none.
     fn pyramid_level(&self, view: &LevelView) -> Option<&StoredLevel> {
-        let place = view.stored.checked_sub(self.levels.len())?;
-        self.pyramid_levels.get(place)
+        let index = view.stored.checked_sub(self.levels.len())?;
+        self.pyramid_levels.get(index)
     }
 
     /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it
@@ -471,18 +476,19 @@ impl Channel {
     }
 
     /// The distance of its first voxel from that of another channel, in voxels; `None` if the file
-    /// does not say it, or if their voxels differ in size or direction. Repeated voxels without a
-    /// position begin where the other channel does.
+    /// does not state both positions, or if the voxels of the two differ in size or direction.
+    /// Repeated voxels without a position begin where the other channel does.
     pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
-        let (Some(own), Some(others)) = (self.transforms.first(), other.transforms.first()) else {
+        let (Some(own), Some(base)) = (self.transforms.first(), other.transforms.first()) else {
             return self.is_repeated().then(|| Xyz::all(0));
         };
-        let between = others.inverse().after(own);
+        // From indices of own voxels to indices of the other channel's voxels.
+        let between = base.inverse().after(own);
         let voxels = between.translation().map(f64::round);
-        let alike =
+        let is_alike =
             between.only_moves(Xyz::all(CLOSE)) && self.facts.voxel_unit == other.facts.voxel_unit;
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST).everywhere();
-        (alike && is_sound).then(|| voxels.map(|count| count as i64))
+        (is_alike && is_sound).then(|| voxels.map(|count| count as i64))
     }
 
     /// The first time point that exists; 0 if there is none.
@@ -490,10 +496,10 @@ impl Channel {
         self.time_from(0)
     }
 
-    /// The nearest time point that exists: the first from this one on, else the last before it.
+    /// The first time point from `wanted` on that exists, else the last before it.
     fn time_from(&self, wanted: u64) -> u64 {
-        let mut nearest = (wanted..self.times).chain((0..wanted).rev());
-        nearest.find(|time| self.has(*time)).unwrap_or(wanted)
+        let mut candidates = (wanted..self.times).chain((0..wanted).rev());
+        candidates.find(|time| self.has(*time)).unwrap_or(wanted)
     }
 
     /// Whether its finest level has a time point.
@@ -501,8 +507,7 @@ impl Channel {
         self.finest().shape.has(time)
     }
 
-    /// The slice in the middle along z, or the nearest that exists: the first from there on, else
-    /// the last before it.
+    /// The first slice from the middle along z on that exists, else the last before it.
     pub(super) fn slice_to_show(&self) -> u64 {
         let size = self.size();
         let middle = size.z / 2;
@@ -523,7 +528,7 @@ impl Channel {
         middle
     }
 
-    /// The first pictures that exist; `None` if none is missing.
+    /// The pictures that exist and can be shown first; `None` if no picture is missing.
     pub(super) fn existing(&self) -> Option<ExistingPictures> {
         let lacks_times = self.finest().shape.present.is_some();
         (lacks_times || self.has_gaps).then(|| ExistingPictures {

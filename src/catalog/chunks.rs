@@ -11,9 +11,10 @@ use super::{Channel, Dataset, StoredLevel};
 
 /// The shape of chunks where the stored one does not suit clients.
 const CUBE: Xyz<u64> = Xyz::new(64, 64, 64);
-/// The shape of chunks where a cube cuts too many stored ones. As many voxels, in one section.
+/// The shape of chunks where a cube would touch too many stored chunks: the same number of voxels,
+/// all in one section.
 pub(super) const SECTION: Xyz<u64> = Xyz::new(512, 512, 1);
-/// The edges of suitable chunks, unless the level is thinner.
+/// The extents of suitable chunks along each axis. A thinner level may have chunks of its extent.
 const EDGES: RangeInclusive<u64> = 16..=256;
 /// The size of the largest suitable chunk in bytes.
 const MAX_BYTES: u64 = 4 << 20;
@@ -31,10 +32,10 @@ impl Dataset {
     pub(super) fn listed_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all = self.served_views(channel);
         let mut listed: Vec<LevelView> = Vec::new();
-        for (place, view) in all.iter().enumerate() {
-            let mut stored = all.iter().skip(place + 1).filter(|later| later.is_stored());
-            let is_in_way = !view.is_stored() && stored.any(|later| !is_ordered(view, later));
-            if !is_in_way && listed.last().is_none_or(|last| is_ordered(last, view)) {
+        for (index, view) in all.iter().enumerate() {
+            let mut stored = all.iter().skip(index + 1).filter(|later| later.is_stored());
+            let is_in_the_way = !view.is_stored() && stored.any(|later| !is_ordered(view, later));
+            if !is_in_the_way && listed.last().is_none_or(|last| is_ordered(last, view)) {
                 listed.push(*view);
             }
         }
@@ -60,9 +61,9 @@ impl StoredLevel {
     /// The chunk shape, clipped to the level, if it suits clients that get voxels of a type, or the
     /// reason why it does not.
     pub(super) fn suitable_chunk(&self, voxel: VoxelType) -> Result<Xyz<u64>, String> {
-        let bytes = (voxel.stored_bytes() * self.volumes.len()) as u64;
+        let voxel_bytes = (voxel.stored_bytes() * self.volumes.len()) as u64;
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
-        suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
+        suitable(chunk, self.shape.size, voxel_bytes).ok_or_else(|| {
             format!(
                 "its chunks of {chunk} are not between {} and {} voxels along each axis and at most {}",
                 EDGES.start(),
@@ -73,18 +74,20 @@ impl StoredLevel {
     }
 }
 
-/// The shape of chunks where the stored one does not suit clients, if one may be read.
-pub(super) fn usual(affords: impl Fn(&Xyz<u64>) -> bool) -> Option<Xyz<u64>> {
+/// The shape of chunks where the stored one does not suit clients; `None` if each would need more
+/// voxels than `affords` allows.
+pub(super) fn default_chunk(affords: impl Fn(&Xyz<u64>) -> bool) -> Option<Xyz<u64>> {
     [CUBE, SECTION].into_iter().find(affords)
 }
 
-fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {
+/// The chunk shape, clipped to a level of this size, if it is neither too thin nor too large.
+fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, voxel_bytes: u64) -> Option<Xyz<u64>> {
     let clipped = chunk.zip(size, u64::min);
-    let is_good = clipped.zip(size, |edge, extent| {
+    let is_good_edge = clipped.zip(size, |edge, extent| {
         EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start())
     });
-    let is_small = clipped.volume().saturating_mul(bytes) <= MAX_BYTES;
-    (is_good.everywhere() && is_small).then_some(clipped)
+    let is_small = clipped.volume().saturating_mul(voxel_bytes) <= MAX_BYTES;
+    (is_good_edge.everywhere() && is_small).then_some(clipped)
 }
 
 #[cfg(test)]

@@ -9,34 +9,30 @@ use voltile_base::paint::Kind;
 use super::Dataset;
 
 impl Dataset {
-    /// The colour of each image when images are shown together, as one of the six colours of
-    /// composites and exactly: the colour in the file, unless it is grey or an earlier image has
-    /// it; else the first of [`Colour::TOGETHER`] that is left.
+    /// The colour of each image when images are shown together: first as one of the six colours of
+    /// composites, then exactly. It is the colour in the file, unless that is grey or taken by an
+    /// earlier image; else the first of [`Colour::TOGETHER`] that is free.
     pub fn composite_colours(&self) -> BTreeMap<&Name, (Colour, Rgb)> {
-        let mut given = BTreeMap::new();
+        let mut colours = BTreeMap::new();
         let mut taken = Vec::new();
-        let mut others = Vec::new();
+        let mut uncoloured = Vec::new();
         for image in self.listed().filter(|channel| channel.kind == Kind::Image) {
             let code = image.facts.colour.as_deref().unwrap_or_default();
             match Colour::nearest(code).zip(Colour::code(code)) {
-                Some(own) if !taken.contains(&own.0) => {
-                    taken.push(own.0);
-                    given.insert(&image.name, own);
+                Some((nearest, exact)) if !taken.contains(&nearest) => {
+                    taken.push(nearest);
+                    colours.insert(&image.name, (nearest, exact));
                 }
-                _ => others.push(&image.name),
+                _ => uncoloured.push(&image.name),
             }
         }
+        // The free colours, then all: with more than six images, some share a colour.
         let all = Colour::TOGETHER.into_iter();
-        let free: Vec<Colour> = all
-            .clone()
-            .filter(|colour| !taken.contains(colour))
-            .chain(all)
-            .collect();
-        let colours = free
-            .iter()
-            .cycle()
-            .map(|colour| (*colour, colour.of_shade(u8::MAX)));
-        given.extend(others.into_iter().zip(colours));
-        given
+        let free = all.clone().filter(|colour| !taken.contains(colour));
+        let order: Vec<Colour> = free.chain(all).collect();
+        for (name, colour) in uncoloured.into_iter().zip(order.iter().cycle()) {
+            colours.insert(name, (*colour, colour.of_shade(u8::MAX)));
+        }
+        colours
     }
 }

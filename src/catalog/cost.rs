@@ -1,7 +1,7 @@
 //! The cost of rendering one whole tile of each level and plane of a dataset with cold caches.
 //!
-//! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
-//! with them, read from the stored level that it is derived from.
+//! The tile is the first (row 0, column 0) of the middle slice, read from the stored level that it
+//! is derived from; its pixels are square if the server makes them square.
 //! [`voltile_hdf5::volume::ReadCost`] defines how reads and bytes are counted. Descriptions for
 //! viewers end at the first level that fits one tile; costs continue to the last stored level.
 
@@ -118,20 +118,20 @@ fn level_cost(
     view: &LevelView,
     tally: &Result<Tally, ReadError>,
 ) -> LevelCost {
-    let known = tally.as_ref().ok();
+    let tally_of_source = tally.as_ref().ok();
     let mut tile = BTreeMap::new();
-    if let Some(known) = known {
+    if let Some(tally) = tally_of_source {
         for plane in Plane::ALL {
-            let cost = tile_cost(dataset, channel, known, view, plane);
+            let cost = tile_cost(dataset, channel, tally, view, plane);
             tile.extend(cost.map(|cost| (plane.name(), cost)));
         }
     }
     let stored = channel.stored_level(view);
-    let own = known.filter(|_| view.is_stored());
+    let own_tally = tally_of_source.filter(|_| view.is_stored());
     LevelCost {
         axes: stored.map(|stored| stored.source.view.axes.to_string()),
-        stored: own.copied(),
-        compression: own.and_then(Tally::compression),
+        stored: own_tally.copied(),
+        compression: own_tally.and_then(Tally::compression),
         neuroglancer: stored
             .map(|stored| PassThrough::from_check(channel.passes_to_neuroglancer(stored))),
         zarr: stored.map(|stored| PassThrough::from_check(dataset.passes_to_zarr(channel, stored))),
@@ -164,13 +164,13 @@ fn tile_cost(
     let stored = channel.source(view);
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
-    let once = stored.volumes[0].cost(&wanted, tally)?;
+    let cost_of_one = stored.volumes[0].cost(&wanted, tally)?;
     // Whether all components of an RGB level are decoded from the same chunks.
     let shares_chunks = !stored.storage.filters.is_empty() && stored.chunk_along(AxisName::C) > 1;
     let cost = if shares_chunks {
-        once
+        cost_of_one
     } else {
-        once.times(components)
+        cost_of_one.times(components)
     };
     let lengths = wanted.map(|runs| runs.iter().map(|run| run.end - run.start).sum::<u64>());
     let voxels = lengths.volume().saturating_mul(components);
@@ -192,8 +192,9 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
         }
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
-            // A gap has no ranges.
-            let chunks = volume.ranges(0, &region, false).ok()?;
+            let (time, only_missing) = (0, false);
+            let chunks = volume.ranges(time, &region, only_missing).ok()?;
+            // A chunk that was never written has no ranges.
             ranges.extend(chunks.into_iter().flat_map(|chunks| chunks.ranges));
         }
     }
@@ -206,6 +207,7 @@ fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
     let mut wanted = Positions::default();
     for (number, run) in patch.runs().iter().enumerate() {
         let region = view.stored_region(&patch.region(run));
+        // All runs have the same columns and slices.
         for axis in [plane.row_axis(), plane.column_axis(), plane.slice_axis()] {
             if number == 0 || axis == plane.row_axis() {
                 wanted[axis].push(region.start[axis]..region.end()[axis]);

@@ -24,11 +24,14 @@ impl StoredLevel {
         let stored = wanted
             .zip(view.downsample, u64::saturating_mul)
             .zip(view.stored_size, u64::min);
-        let shown = match self.chunk() {
-            Some(chunk) => stored.zip(chunk, |n, chunk| n.next_multiple_of(chunk.max(1))),
+        let in_chunks = match self.chunk() {
+            Some(chunk) => stored.zip(chunk, |end, chunk| end.next_multiple_of(chunk.max(1))),
             None => stored,
         };
-        shown.zip(self.source.view.repeat, u64::div_ceil).volume()
+        // Each stored voxel is shown `repeat` times, but read once.
+        in_chunks
+            .zip(self.source.view.repeat, u64::div_ceil)
+            .volume()
     }
 }
 
@@ -42,7 +45,7 @@ impl Catalog {
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
-        // A file may have several identities, by symbolic links.
+        // Length and modification time of each file, which may have several paths by links.
         let mut files: BTreeMap<_, (u64, i64)> = BTreeMap::new();
         for identity in dataset.identities() {
             if let Some(file) = identity.device_and_inode() {
@@ -81,8 +84,8 @@ impl Catalog {
         }
     }
 
-    /// Describes one dataset, including the statistics of its channels. `problems`: why each listed
-    /// channel could not be sampled.
+    /// Describes one dataset, including the statistics of its channels. `problems`: for each
+    /// channel in the order of the list, why it could not be sampled.
     pub fn describe_sampled(
         &self,
         dataset: &Dataset,
@@ -117,7 +120,7 @@ impl Catalog {
         let has_other_labels = dataset
             .listed()
             .any(|other| other.kind == Kind::Labels && other.name != channel.name);
-        let opener = self.stores.opener(&DatasetSettings::default());
+        let opener = self.shared.opener(&DatasetSettings::default());
         let file = opener.open(&channel.file).ok()?;
         names::propose(&file, channel.name.as_str(), has_other_labels)
     }
@@ -152,19 +155,19 @@ fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
 impl Dataset {
     fn describe_channel(&self, channel: &Channel) -> ChannelDescription {
         let (voxel_size, voxel_unit) = self.voxel_size(channel).unzip();
-        let known = channel.facts.clone();
+        let stated = channel.facts.clone();
         let facts = ChannelFacts {
-            labels_because: known
+            labels_because: stated
                 .labels_because
                 .filter(|_| channel.kind == Kind::Labels),
-            timing: known.timing.filter(|_| channel.is_series),
+            timing: stated.timing.filter(|_| channel.is_series),
             voxel_size,
             voxel_unit: voxel_unit.flatten(),
             voxel_size_from: match self.style.voxel_size {
                 Some(_) => Some("the configuration".to_owned()),
-                None => known.voxel_size_from,
+                None => stated.voxel_size_from,
             },
-            ..known
+            ..stated
         };
         ChannelDescription {
             name: channel.name.to_string(),
@@ -189,7 +192,7 @@ impl Dataset {
             .to_owned(),
             left_out: self.left_out(channel),
             names: channel.names.is_some(),
-            offset: self.placed(channel).map(Xyz::into),
+            offset: self.known_grid_offset(channel).map(Xyz::into),
             missing: channel
                 .missing
                 .declared()
@@ -201,14 +204,15 @@ impl Dataset {
         }
     }
 
+    /// The formats in which a channel is not served, each with the reason.
     fn left_out(&self, channel: &Channel) -> BTreeMap<String, String> {
-        let labels = channel
+        let names_problem = channel
             .names
             .as_ref()
             .and_then(|names| names.known()?.left_out());
         let formats = [
             ("neuroglancer", self.precomputed(channel).err().cloned()),
-            ("segment_properties", labels),
+            ("segment_properties", names_problem),
             ("zarr", channel.undecodable()),
         ];
         formats
@@ -252,8 +256,8 @@ impl Dataset {
         }
     }
 
-    /// The number of the middle slice of a channel, or of the nearest that exists, as in URLs of
-    /// tiles at full resolution.
+    /// The number of a channel's middle slice in URLs of tiles at full resolution. If that slice
+    /// does not exist, the number of another one that does.
     pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
         let axis = plane.slice_axis();
         let middle = if axis == Axis::Z {

@@ -14,7 +14,7 @@ use super::Channel;
 pub struct Footprint(Vec<VolumePart>);
 
 impl Footprint {
-    /// The boxes that tiles show.
+    /// The boxes of stored voxels that tiles are rendered from.
     pub(super) fn of_tiles(plans: &[Plan]) -> Self {
         let mut all = Vec::new();
         for source in plans.iter().flat_map(|plan| plan.picture.sources()) {
@@ -27,7 +27,7 @@ impl Footprint {
         Self(all)
     }
 
-    /// The box of stored voxels that a box of a level is made from.
+    /// The boxes of stored voxels that a requested box is made from.
     pub(super) fn of_box(cutout: &Cutout) -> Self {
         let mut all = Vec::new();
         for part in cutout.parts().filter(|part| part.is_there) {

@@ -21,7 +21,7 @@ use voltile_base::paint::Kind;
 use voltile_base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
 use voltile_render::plan::BoxEncoding;
 
-use super::resolve::known;
+use super::resolve::name_list;
 use super::{Catalog, Channel, Dataset, NotFound, RequestPlan};
 
 /// An image: one channel, or all channels of a dataset that can share an array, with the dataset's
@@ -29,6 +29,7 @@ use super::{Catalog, Channel, Dataset, NotFound, RequestPlan};
 #[derive(Debug, Clone)]
 pub struct ZarrImage {
     dataset: Arc<Dataset>,
+    /// The only channel; `None` for the image of the dataset.
     channel: Option<Name>,
 }
 
@@ -39,7 +40,7 @@ impl Catalog {
         token: &VersionedToken,
         channel: Option<&Name>,
     ) -> Result<ZarrImage, NotFound> {
-        let dataset = self.known(token)?;
+        let dataset = self.requested_dataset(token)?;
         if let Some(channel) = channel {
             dataset.channel_at(channel, 0)?;
         }
@@ -48,11 +49,11 @@ impl Catalog {
             channel: channel.cloned(),
         };
         if image.levels().is_empty() {
-            let mut asked = dataset
+            let mut candidates = dataset
                 .channels
                 .values()
-                .filter(|one| channel.is_none_or(|name| one.name == *name));
-            return Err(match asked.find_map(|one| one.undecodable()) {
+                .filter(|other| channel.is_none_or(|name| other.name == *name));
+            return Err(match candidates.find_map(|other| other.undecodable()) {
                 Some(reason) => NotFound::Other(format!(
                     "{} is not served as OME-Zarr: {reason}",
                     image.name()
@@ -145,8 +146,8 @@ impl ZarrImage {
         let found = levels.zip(self.dataset.channels.get(name));
         let (levels, channel) = found.ok_or_else(|| {
             let labels: Vec<&Name> = self.labels().collect();
-            let known = known("label images", labels.into_iter());
-            NotFound::Other(format!("the image has no labels {name}; {known}"))
+            let existing = name_list("label images", labels.into_iter());
+            NotFound::Other(format!("the image has no labels {name}; {existing}"))
         })?;
         let axes = self.multiscale().axes;
         Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))
@@ -172,15 +173,16 @@ fn form_images(dataset: &Dataset) -> Images {
             channels.insert(name.clone(), dataset.array_levels(channel));
         }
     }
-    let members = members(dataset, &channels);
+    let members = choose_members(dataset, &channels);
     let mut labels = BTreeMap::new();
     if let Some(first) = members.first()
         && let Some(image) = dataset.channels.get(first)
         && let Some(levels) = channels.get(first)
     {
         for (name, channel) in &dataset.channels {
-            let levels = label_levels(dataset, channel, image, levels);
-            labels.extend(levels.map(|levels| (name.clone(), levels)));
+            if let Some(matching) = matching_levels(dataset, channel, image, levels) {
+                labels.insert(name.clone(), matching);
+            }
         }
     }
     Images {
@@ -191,8 +193,8 @@ fn form_images(dataset: &Dataset) -> Images {
 }
 
 /// The channels that form the dataset's image: all channels like its first intensity channel, or
-/// else its first RGB channel, or else its first channel.
-fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
+/// else only its first RGB channel, or else only its first channel.
+fn choose_members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
     let usable: Vec<(&Channel, &[ArrayLevel])> = dataset
         .listed()
         .filter_map(|channel| Some((&**channel, levels.get(&channel.name)?.as_slice())))
@@ -200,7 +202,7 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
     let first = [Kind::Image, Kind::Rgb, Kind::Labels]
         .into_iter()
         .find_map(|kind| usable.iter().find(|(channel, _)| channel.kind == kind));
-    let Some((first, own)) = first else {
+    let Some((first, first_levels)) = first else {
         return Vec::new();
     };
     if first.kind != Kind::Image {
@@ -211,8 +213,8 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
         if first.is_like(other)
             && dataset.grid_offset(first) == dataset.grid_offset(other)
             && dataset.transforms(first) == dataset.transforms(other)
-            && own.len() == levels.len()
-            && own
+            && first_levels.len() == levels.len()
+            && first_levels
                 .iter()
                 .zip(*levels)
                 .all(|(own, other)| own.is_like(other))
@@ -241,9 +243,9 @@ impl Channel {
     }
 }
 
-/// The levels of a label channel that correspond to the levels of an image; `None` if its extents
-/// or position are different, or one of the levels cannot be derived.
-fn label_levels(
+/// The levels of the channel `label` that correspond to the levels of an image; `None` if it holds
+/// no labels, its extents, time points or position are different, or a level cannot be derived.
+fn matching_levels(
     dataset: &Dataset,
     label: &Channel,
     image: &Channel,
@@ -257,10 +259,11 @@ fn label_levels(
     if !is_label || !is_in_step || !is_in_place {
         return None;
     }
-    let mut found = Vec::new();
+    let mut matching = Vec::new();
     for image_level in levels {
         let view = label.view(image_level.level, dataset.style.scaling)?;
-        found.push(dataset.array_level(label, &view, true)?);
+        let may_shrink = true;
+        matching.push(dataset.array_level(label, &view, may_shrink)?);
     }
-    Some(found)
+    Some(matching)
 }

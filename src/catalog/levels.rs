@@ -37,20 +37,21 @@ pub(super) struct ChannelLevels {
 }
 
 impl ChannelLevels {
-    /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot
-    /// are left out.
+    /// Opens every level found. An error if the finest level cannot be opened; coarser levels that
+    /// cannot be opened are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
         let mut stored: Vec<StoredLevel> = Vec::new();
         let mut notices = Vec::new();
         let mut has_gaps = false;
-        let mut full: Option<VolumeShape> = None;
+        let mut finest_shape: Option<VolumeShape> = None;
         for level in &found.levels {
             let opened = open_level(file, level, found.kind, |shape| {
-                let finest = full.get_or_insert_with(|| shape.clone());
+                let finest = finest_shape.get_or_insert_with(|| shape.clone());
                 let factor = level
                     .factor
                     .unwrap_or_else(|| finest.size.zip(shape.size, nearest_ratio));
-                Ok((usable(shape, finest, factor, &stored)?, factor.z.max(1)))
+                let number = level_number(shape, finest, factor, &stored)?;
+                Ok((number, factor.z.max(1)))
             });
             match opened {
                 Ok((open, missing)) => {
@@ -58,7 +59,7 @@ impl ChannelLevels {
                     has_gaps |= !missing.sources.is_empty() || lacks_parts(&level.paths);
                     stored.push(open);
                 }
-                Err(error) if full.is_none() => return Err(error),
+                Err(error) if finest_shape.is_none() => return Err(error),
                 Err(reason) => notices.push(not_used(level, &reason)),
             }
         }
@@ -79,8 +80,8 @@ impl ChannelLevels {
     }
 }
 
-/// The level number of a stored level, or why it cannot be used.
-fn usable(
+/// The level number of a stored level with this shape, or why it cannot be used.
+fn level_number(
     shape: &VolumeShape,
     finest: &VolumeShape,
     factor: Xyz<u64>,
@@ -157,6 +158,7 @@ pub(super) fn open_pyramid_level(
     kind: Kind,
     sidecar: Option<&str>,
 ) -> Result<StoredLevel, String> {
+    // No level has the factor 0.
     let factor = level.factor.unwrap_or(Xyz::all(0));
     let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
@@ -167,8 +169,8 @@ pub(super) fn open_pyramid_level(
     })
 }
 
-/// Opens a level. `number_of` tells its number and its z factor by its shape, or why it cannot be
-/// used. The second value: the files that it refers to and that do not exist.
+/// Opens a level. `number_of` returns its number and its z factor, given its shape, or why it
+/// cannot be used. The second value: the files that it refers to but that do not exist.
 fn open_level(
     file: &OpenFile,
     found: &FoundLevel,
@@ -201,7 +203,8 @@ fn open_level(
     Ok((stored, missing))
 }
 
-/// The volumes of a level, one or three. Its first dataset is `first`, at `path`.
+/// The volumes of a level: one, or one for each of red, green and blue. Its first dataset is
+/// `first`, at `path`.
 fn open_volumes(
     file: &OpenFile,
     level: &FoundLevel,
@@ -211,13 +214,13 @@ fn open_volumes(
 ) -> Result<Vec<Arc<dyn Volume>>, OpenError> {
     let views = match kind {
         Kind::Rgb => {
-            components(&first.shape, &level.view).map_err(|problem| OpenError::Object {
+            colour_views(&first.shape, &level.view).map_err(|problem| OpenError::Object {
                 file: first.file.location.clone(),
                 object: path.to_owned(),
                 problem,
             })?
         }
-        Kind::Image | Kind::Labels => vec![uncoloured(&level.view)],
+        Kind::Image | Kind::Labels => vec![without_palette(&level.view)],
     };
     views
         .iter()
@@ -225,8 +228,8 @@ fn open_volumes(
         .collect()
 }
 
-/// The files that the datasets of a level refer to, with the files that contain the datasets; and
-/// the files that do not exist.
+/// The files that contain the datasets of a level or that they refer to, and those of them that do
+/// not exist.
 fn referred_files(
     file: &OpenFile,
     paths: &Paths,
@@ -246,17 +249,19 @@ fn referred_files(
             missing.sources.extend(sources.cloned());
             continue;
         }
-        // Only the file that contains the dataset, which is not opened.
+        // The dataset is not opened, so only the file that contains it is known. If there is no
+        // such file, one of the files that the external link at this path may lead to can appear
+        // later.
         match file.file_of(path) {
-            Ok(own) => drop(files.insert(own)),
+            Ok(own) => files.extend([own]),
             Err(_) => files.extend(file.awaited(path)),
         }
     }
     (files, missing)
 }
 
-/// The view with a palette removed: its indices are shown themselves.
-fn uncoloured(view: &View) -> View {
+/// The view without its palette, if it has one: the indices into the palette are shown instead.
+fn without_palette(view: &View) -> View {
     View {
         values: view.values.clone().filter(|values| !values.is_palette()),
         ..view.clone()
@@ -264,7 +269,7 @@ fn uncoloured(view: &View) -> View {
 }
 
 /// One view for each of red, green and blue.
-fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
+fn colour_views(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
     if let Some(palette) = view.values.as_ref().filter(|values| values.is_palette()) {
         return Ok((0..3)
             .map(|component| View {
@@ -295,12 +300,13 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
     let stored = match view.part.filter(|part| part.is_computed()) {
+        // Phase or magnitude.
         Some(shown) => {
-            let mut part = view.clone();
-            part.part = Some(ComplexPart::Real);
-            let real = open_stored(file, paths, &part)?;
-            part.part = Some(ComplexPart::Imaginary);
-            let imaginary = open_stored(file, paths, &part)?;
+            let mut part_view = view.clone();
+            part_view.part = Some(ComplexPart::Real);
+            let real = open_stored(file, paths, &part_view)?;
+            part_view.part = Some(ComplexPart::Imaginary);
+            let imaginary = open_stored(file, paths, &part_view)?;
             Arc::new(Polar::new([real, imaginary], shown == ComplexPart::Phase))
         }
         None => open_stored(file, paths, view)?,
@@ -358,6 +364,7 @@ fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Series, Op
     Ok(open_series(file, &paths, view)?.along_z(&depths))
 }
 
+/// A series with one dataset for each time point or part; `None` is a missing one.
 fn open_series(
     file: &OpenFile,
     paths: &[Option<String>],
@@ -396,7 +403,8 @@ fn open_one(file: &OpenFile, path: &str, view: &View) -> Result<Arc<dyn Volume>,
     }
 }
 
-/// The downsample factor implied by two sizes, whether the smaller was rounded up or down.
+/// The downsample factor implied by two sizes, whether the smaller was rounded up or down: `full /
+/// size`, rounded to the nearest whole number, so 2 for 1021 and 510 or 511.
 fn nearest_ratio(full: u64, size: u64) -> u64 {
     ((2 * full + size) / (2 * size.max(1))).max(1)
 }

@@ -27,7 +27,7 @@ pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
 
-/// How long other tables wait for a table that is being read.
+/// How long a read of a table waits for the running read of another one.
 const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The size in bytes of a cache entry without its table.
 const BOOKKEEPING: usize = 1024;
@@ -52,18 +52,19 @@ struct ReadingTurns {
 }
 
 impl ReadingTurns {
-    /// Runs a read after the running one, for which it waits at most [`LONGEST_READ`]: the file of
-    /// that one may never answer.
+    /// Runs `read` when no other read runs, or when the running one has taken [`LONGEST_READ`]: its
+    /// file may never answer.
     fn run<T>(&self, read: impl FnOnce() -> T) -> T {
         let mut running = self.began.lock();
-        while let Some(rest) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {
-            self.ended.wait_for(&mut running, rest);
+        while let Some(left) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {
+            self.ended.wait_for(&mut running, left);
         }
         let began = Instant::now();
         *running = Some(began);
         drop(running);
         let result = read();
         let mut running = self.began.lock();
+        // Another read has begun meanwhile if this one took too long.
         if *running == Some(began) {
             *running = None;
         }
@@ -73,11 +74,11 @@ impl ReadingTurns {
 }
 
 impl Tables {
-    /// Tables in a quarter of the memory for boxes of voxels, which has `boxes` bytes; `held` shows
-    /// their size in bytes.
-    pub fn new(boxes: usize, held: Gauge) -> Self {
-        // The ends of cells are numbers of 32 bits.
-        let max_bytes = (boxes / 4).min(1 << 30);
+    /// Tables in a quarter of the memory for boxes of voxels, which has `box_bytes` bytes; `held`
+    /// shows their size in bytes.
+    pub fn new(box_bytes: usize, held: Gauge) -> Self {
+        // Columns count their bytes with 32 bits.
+        let max_bytes = (box_bytes / 4).min(1 << 30);
         Self {
             cache: Cache::new(max_bytes, held),
             max_bytes,
@@ -113,7 +114,7 @@ pub struct Names {
     /// The file of the channel.
     file: OpenFile,
     tables: Tables,
-    /// The key of this table in the cache.
+    /// The key of this table in the cache, at random: another one each time it is opened.
     key: u64,
     /// Held while the table is read on behalf of requests.
     reading: Arc<tokio::sync::Mutex<()>>,
@@ -138,12 +139,12 @@ impl Names {
             reading: Arc::default(),
             reads: AtomicUsize::new(0),
         };
-        let is_there = match (&settings.file, &settings.path) {
+        let checked = match (&settings.file, &settings.path) {
             (Some(text), _) => identity(text).map(drop),
             (None, path) if path.as_ref().is_none_or(|path| file.has(path)) => Ok(()),
             _ => Err("there is no such group or dataset".to_owned()),
         };
-        is_there.map_err(|problem| format!("{}: {problem}", names.place()))?;
+        checked.map_err(|problem| format!("{}: {problem}", names.place()))?;
         Ok(names)
     }
 
@@ -186,6 +187,7 @@ impl Names {
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
         };
+        // The number of bytes that the table may still take; 0 once it is too large.
         let room = Cell::new(self.tables.max_bytes);
         let labels = self.tables.turns.run(|| match self.text_file() {
             Some(file) => text::read(file, &self.settings, &room),
@@ -200,11 +202,10 @@ impl Names {
         }
         let weight = BOOKKEEPING + labels.as_ref().map_or(0, |labels| labels.bytes());
         // A table whose file does not answer is read again once it does.
-        let is_known = !stalls::was_refused();
-        flight.land(if is_known {
-            Ok(((now, labels.clone()), weight))
-        } else {
+        flight.land(if stalls::was_refused() {
             Err(Abandoned)
+        } else {
+            Ok(((now, labels.clone()), weight))
         });
         self.reads.fetch_add(1, Ordering::Relaxed);
         labels

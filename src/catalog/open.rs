@@ -24,7 +24,7 @@ use super::channel::Channel;
 use super::levels::ChannelLevels;
 use super::names::{Names, Tables};
 use super::sidecar::{LevelSearch, Sidecars};
-use super::{Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, Trial};
+use super::{Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, SharedResources, Trial};
 use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::layout::{self, FoundChannel, Rank};
@@ -51,7 +51,7 @@ pub struct OpenedCatalog {
 pub struct OpenedDataset {
     /// The dataset, with all channels that could be opened.
     pub dataset: Arc<Dataset>,
-    /// The open dataset with its token at that time.
+    /// The dataset that was open under its token before.
     pub before: Option<Arc<Dataset>>,
     /// The consequence for the catalogue.
     pub outcome: OpeningOutcome,
@@ -84,7 +84,7 @@ pub type RunTrials = dyn Fn(config::Files, Vec<Trial>) -> Receiver<Verdict> + Se
 pub(crate) fn accept_all(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdict> {
     let (sender, verdicts) = channel();
     for trial in trials {
-        // The receiver is there.
+        // This cannot fail: the receiver is returned below.
         let _ = sender.send((trial.file, None));
     }
     verdicts
@@ -93,33 +93,34 @@ pub(crate) fn accept_all(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdi
 /// The trials that have been started.
 struct RunningTrials {
     verdicts: Receiver<Verdict>,
-    /// The number of trials of each file that have not ended.
-    rest: BTreeMap<Location, usize>,
+    /// The number of trials of each file that have not ended; only files that have such a trial.
+    running: BTreeMap<Location, usize>,
     /// The files that must not be opened, with the reason.
     refused: Vec<(Location, String)>,
 }
 
 impl RunningTrials {
     fn start(run_trials: &RunTrials, files: config::Files, trials: Vec<Trial>) -> Self {
-        let mut rest = BTreeMap::new();
+        let mut running = BTreeMap::new();
         for trial in &trials {
-            *rest.entry(trial.file.clone()).or_default() += 1;
+            *running.entry(trial.file.clone()).or_default() += 1;
         }
         Self {
             verdicts: run_trials(files, trials),
-            rest,
+            running,
             refused: Vec::new(),
         }
     }
 
-    /// Whether no trial of a dataset's files goes on.
+    /// Whether all trials of a dataset's files have ended.
     fn have_ended(&self, wanted: &DatasetSettings) -> bool {
-        wanted.files().all(|file| !self.rest.contains_key(file))
+        wanted.files().all(|file| !self.running.contains_key(file))
     }
 
-    /// Waits until a trial ends, at most for `patience`; false if none has.
+    /// Waits until a trial ends, at most for `patience` if that is given. Returns whether one has
+    /// ended.
     fn wait(&mut self, patience: Option<Duration>) -> bool {
-        if self.rest.is_empty() {
+        if self.running.is_empty() {
             return false;
         }
         let verdict = match patience {
@@ -127,18 +128,21 @@ impl RunningTrials {
             None => self.verdicts.recv().map_err(RecvTimeoutError::from),
         };
         match verdict {
-            Ok((file, why)) => {
-                if let Some(count) = self.rest.remove(&file).filter(|count| *count > 1) {
-                    self.rest.insert(file.clone(), count - 1);
+            Ok((file, reason)) => {
+                if let Some(count) = self.running.remove(&file)
+                    && count > 1
+                {
+                    self.running.insert(file.clone(), count - 1);
                 }
-                self.refused.extend(why.map(|why| (file, why)));
+                self.refused.extend(reason.map(|reason| (file, reason)));
                 true
             }
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => {
-                let rest = std::mem::take(&mut self.rest).into_keys();
-                let why = "its trial ended without a result";
-                self.refused.extend(rest.map(|file| (file, why.to_owned())));
+                for file in std::mem::take(&mut self.running).into_keys() {
+                    let reason = "its trial ended without a result".to_owned();
+                    self.refused.push((file, reason));
+                }
                 true
             }
         }
@@ -191,6 +195,8 @@ impl Catalog {
                     );
                 }
                 OpeningOutcome::Open | OpeningOutcome::Kept | OpeningOutcome::Faulty => {
+                    // Channels that could be opened are in the catalogue even if others have
+                    // faults.
                     faults.extend(opened.faults);
                     catalog.datasets.insert(token.clone(), opened.dataset);
                 }
@@ -223,38 +229,38 @@ impl Catalog {
             closed: BTreeMap::new(),
             limits: CatalogLimits::from(&settings.render),
             style: settings.render.style,
-            stores: Stores {
+            shared: SharedResources {
                 files: Arc::new(files),
                 chunks: chunks.verifying(settings.render.verify),
                 tables: Tables::new(settings.render.boxes, metrics.names_bytes.clone()),
             },
             access: AccessRules::default(),
-            names_versions: settings.server.immutable,
+            documents_name_versions: settings.server.immutable,
             generation: 0,
-            views: Mutex::default(),
+            visible_parts: Mutex::default(),
         }
     }
 
-    /// This catalogue with other settings, without the datasets that they do not name.
+    /// This catalogue with other settings, without the datasets that these do not name.
     pub fn following(&self, settings: &Settings, access: AccessRules) -> Self {
         let mut next = Self {
             limits: CatalogLimits::from(&settings.render),
             style: settings.render.style,
             access,
-            names_versions: settings.server.immutable,
+            documents_name_versions: settings.server.immutable,
             ..self.with(&[])
         };
         next.retain(|token| settings.datasets.contains_key(token));
-        // The facts that a dataset has derived, such as its version, depend on both.
+        // The facts derived from a dataset, such as its version, depend on style and limits.
         if self.style != next.style || self.limits != next.limits {
             for dataset in next.datasets.values_mut() {
-                *dataset = Arc::new(dataset.within(next.limits));
+                *dataset = Arc::new(dataset.with_limits(next.limits));
             }
         }
         next
     }
 
-    /// Opens these datasets of the settings when the trials of all have ended.
+    /// Opens these datasets of the settings once all their trials have ended.
     pub fn open_all(
         &self,
         settings: &Settings,
@@ -269,8 +275,8 @@ impl Catalog {
     }
 
     /// Opens these datasets of the settings, each when the trials of its files have ended, and
-    /// calls `note` with those that were opened together. A dataset waits for the trials of others
-    /// as long as one of them ends every `patience`.
+    /// calls `note` with the datasets that were opened together. Datasets that could be opened wait
+    /// for more to be opened together, until no trial has ended for `patience`.
     ///
     /// A dataset that is open with the same settings becomes its next generation: channels whose
     /// files have not changed are kept with their samples, and it is a fault if a channel that was
@@ -299,30 +305,30 @@ impl Catalog {
             is_one_ready = false;
             let ready = wanted.extract_if(.., |(_, wanted)| trials.have_ended(wanted));
             let ready: Vec<_> = ready.collect();
-            let _kept = self.stores.files.keep_open();
+            let _held = self.shared.files.keep_open();
             self.forget_files(&ready);
-            self.stores.files.refuse(trials.refused.iter().cloned());
+            self.shared.files.refuse(trials.refused.iter().cloned());
             let mut sidecars = Sidecars::default();
             let opened = ready
                 .iter()
                 .map(|(token, wanted)| self.open_dataset(token, wanted, &mut sidecars));
             note(opened.collect());
         }
-        self.stores.files.save_metadata();
+        self.shared.files.save_metadata();
     }
 
-    /// Makes all files of these datasets be opened again, changed or not.
+    /// Forgets the files of these datasets, so that they are opened anew, changed or not.
     fn forget_files(&self, wanted: &[(Name, &DatasetSettings)]) {
         let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
         let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
-        let known = wanted.iter().filter_map(|(token, _)| self.dataset(token));
-        let before = known.flat_map(|known| known.identities());
-        let before = before.map(FileIdentity::location);
-        self.stores.files.forget(named.iter().chain(before));
+        let open = wanted.iter().filter_map(|(token, _)| self.dataset(token));
+        let of_open = open.flat_map(|dataset| dataset.identities());
+        let of_open = of_open.map(FileIdentity::location);
+        self.shared.files.forget(named.iter().chain(of_open));
     }
 
-    /// Opens a dataset whose files have been tried, as the next generation of the open one with the
-    /// same settings, if there is one.
+    /// Opens a dataset whose files have been tried: as the next generation, if it is already open
+    /// with the same settings.
     fn open_dataset(
         &self,
         token: &Name,
@@ -342,8 +348,8 @@ impl Catalog {
         let known = before.filter(|known| *known.settings == *wanted);
         let dataset = opening.open(known);
         let faults = opening.faults;
-        // A file that its trial has refused need not be asked for.
-        let files = &self.stores.files;
+        // The store is not asked about a file that a trial has refused.
+        let files = &self.shared.files;
         let is_refused = wanted.files().any(|file| files.is_refused(file));
         let outcome = if faults.is_empty() {
             OpeningOutcome::Open
@@ -382,7 +388,7 @@ impl Catalog {
         for token in self.datasets.keys() {
             if self.access.shows(token, &nobody)
                 && let Some(base) =
-                    plain_names(token.as_str()).find(|base| !self.access.shows(base, &nobody))
+                    base_names(token.as_str()).find(|base| !self.access.shows(base, &nobody))
             {
                 warnings.push(format!(
                     "access: the dataset {token} is public although {base} is protected"
@@ -425,25 +431,27 @@ impl DatasetSettings {
             .chain(of_channels.filter_map(|channel| channel.file.as_ref()))
     }
 
-    /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
+    /// Whether one of the files is an object in a store that does not answer. Asks the store;
+    /// blocks.
     pub(crate) fn is_unreachable(&self, store: &Store) -> bool {
         self.files()
             .any(|file| matches!(file, Location::Object(address) if store.is_unreachable(address)))
     }
 }
 
-/// The names that a token may be made from: without a number at its end, and without the names of
-/// folders before it.
-fn plain_names(token: &str) -> impl Iterator<Item = Name> {
-    let behind_folders = token
+/// The names that a token may have been made from, by removing a number at its end and names of
+/// folders before it: `run1.brain_2`, `run1.brain`, `brain_2` and `brain` for `run1.brain_2`.
+fn base_names(token: &str) -> impl Iterator<Item = Name> {
+    let after_dots = token
         .match_indices('.')
         .filter_map(|(at, dot)| token.get(at + dot.len()..));
-    let names = std::iter::once(token).chain(behind_folders);
+    let names = std::iter::once(token).chain(after_dots);
     names
         .flat_map(|name| [Name::new(name).ok(), without_number(name)])
         .flatten()
 }
 
+/// `brain` for `brain_2`; `None` if there is no number at the end.
 fn without_number(name: &str) -> Option<Name> {
     let (base, number) = name.rsplit_once('_')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -458,14 +466,14 @@ struct DatasetOpening<'a> {
     sidecars: &'a mut Sidecars,
     faults: Vec<Fault>,
     notices: Vec<Notice>,
-    /// Discovered channels that cannot be served.
+    /// The discovered channels that are left out because they cannot be served.
     left_out: Vec<(Name, Fault)>,
 }
 
 impl DatasetOpening<'_> {
-    /// The dataset, with all channels that can be opened.
+    /// The dataset, with all channels that can be opened, as the next generation of `known`.
     fn open(&mut self, known: Option<&Arc<Dataset>>) -> Dataset {
-        let mut dataset = self.whole();
+        let mut dataset = self.open_afresh();
         if self.settings.found_in.is_some() && self.faults.is_empty() {
             self.refuse_incomplete(&dataset);
         }
@@ -485,20 +493,22 @@ impl DatasetOpening<'_> {
             if before.fingerprint == channel.fingerprint && !before.has_changed() {
                 *channel = Arc::clone(before);
             } else if dataset.live {
-                channel.sample_like(before);
+                channel.reuse_survey(before);
             }
         }
-        let left_out = std::mem::take(&mut self.left_out).into_iter();
-        let served = left_out.filter(|(name, _)| known.channels.contains_key(name));
-        self.faults.extend(served.map(|(_, fault)| fault));
+        for (name, fault) in std::mem::take(&mut self.left_out) {
+            if known.channels.contains_key(&name) {
+                self.faults.push(fault);
+            }
+        }
     }
 
-    /// Makes it a fault if the end of a file is missing and was written lately: the file is being
-    /// copied, or written by a program that does not let other programs read meanwhile.
+    /// Adds a fault if a file lacks its end and was modified lately: it is being copied, or written
+    /// by a program that does not let other programs read meanwhile.
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
         let files = dataset.identities();
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
-            if let Some(what) = self.catalog.stores.files.truncation(file.location()) {
+            if let Some(what) = self.catalog.shared.files.truncation(file.location()) {
                 let problem = format!(
                     "{}: {what}; it is tried again when it has changed",
                     file.location()
@@ -508,27 +518,27 @@ impl DatasetOpening<'_> {
         }
     }
 
-    /// The dataset as its files are now.
-    fn whole(&mut self) -> Dataset {
+    /// The dataset as its files are now, whatever was open before.
+    fn open_afresh(&mut self) -> Dataset {
         let settings = self.settings;
-        let stores = &self.catalog.stores;
-        let opener = stores.opener(settings);
+        let shared = &self.catalog.shared;
+        let opener = shared.opener(settings);
         let named = settings.file.as_ref();
-        let file = named.and_then(|file| self.file(&opener, file, ".file"));
-        let kept = file.as_ref().map(OpenFile::keep_datasets);
-        let (channels, layouts) = self.channels(&opener, file.as_ref());
-        drop(kept);
+        let file = named.and_then(|file| self.open_file(&opener, file, ".file"));
+        let held = file.as_ref().map(OpenFile::keep_datasets);
+        let (channels, layouts) = self.open_channels(&opener, file.as_ref());
+        drop(held);
         if channels.is_empty() && self.faults.is_empty() {
             self.fault(
                 "",
                 "none of its channels can be served; see the notices".to_owned(),
             );
         }
-        let grows = settings.growing == Some(true);
+        let is_growing = settings.growing == Some(true);
         let mut dataset = Dataset {
             token: self.token.clone(),
-            growing: grows,
-            live: grows,
+            growing: is_growing,
+            live: is_growing,
             settings: Arc::new(settings.clone()),
             style: settings.style,
             folder: PathBuf::new(),
@@ -537,16 +547,16 @@ impl DatasetOpening<'_> {
             notices: Vec::new(),
             first: None,
             channels,
-            counters: stores.chunks.metrics().datasets.counters(self.token),
+            counters: shared.chunks.metrics().datasets.counters(self.token),
             limits: self.catalog.limits,
             derived: DerivedFacts::default(),
         };
-        // The rest is found from the dataset itself; first all notices.
+        // The other fields follow from these. Truncation is noted before all notices are taken.
         self.note_truncation(&dataset);
         dataset.notices = self.public_notices(&dataset);
         dataset.folder = folder(&dataset).unwrap_or_default();
         dataset.growing |= dataset.has_growing_files();
-        dataset.live |= dataset.is_written();
+        dataset.live |= dataset.is_being_written();
         let image = dataset
             .listed()
             .find(|channel| channel.kind != Kind::Labels);
@@ -555,8 +565,8 @@ impl DatasetOpening<'_> {
         dataset
     }
 
-    /// The channels of a dataset, and the layouts recognised in its file.
-    fn channels(
+    /// The channels that can be opened, and the layouts recognised in the dataset's file.
+    fn open_channels(
         &mut self,
         opener: &Opener,
         file: Option<&OpenFile>,
@@ -566,12 +576,12 @@ impl DatasetOpening<'_> {
         let mut layouts = Vec::new();
         if let Some(file) = file
             && is_discovered(settings)
-            && let Some((layout, all)) = self.discovered(file)
+            && let Some((layout, all)) = self.discover(file)
         {
             layouts.push(layout);
             for found in all {
                 let name = found.name.clone();
-                if let Some(channel) = self.found_channel(file, found) {
+                if let Some(channel) = self.open_discovered(file, found) {
                     channels.insert(name, Arc::new(channel));
                 }
             }
@@ -582,11 +592,11 @@ impl DatasetOpening<'_> {
             }
             let key = format!(".channels.{name}");
             let file = match &given.file {
-                Some(own) => self.file(opener, own, &format!("{key}.file")),
+                Some(own) => self.open_file(opener, own, &format!("{key}.file")),
                 None => file.cloned(),
             };
             if let Some(file) = file
-                && let Some(channel) = self.spelled_out(&key, name, given, &file)
+                && let Some(channel) = self.open_spelled_out(&key, name, given, &file)
             {
                 channels.insert(name.clone(), Arc::new(channel));
             }
@@ -594,7 +604,8 @@ impl DatasetOpening<'_> {
         (channels, layouts)
     }
 
-    /// The notices about the dataset. People read them who must not learn where its files are.
+    /// The notices about the dataset, without the paths of folders: clients, who must not learn
+    /// where files lie, read the notices.
     fn public_notices(&mut self, dataset: &Dataset) -> Vec<Notice> {
         let files = dataset.channels.values().map(|channel| &channel.file);
         let folders: BTreeSet<String> = files
@@ -606,9 +617,10 @@ impl DatasetOpening<'_> {
             for folder in &folders {
                 text = without_folder(&text, folder);
             }
-            // Several channels of one dataset of the file may lack the same.
-            if let Some(told) = notices.iter_mut().find(|told| told.text == text) {
-                told.about = self.token.to_string();
+            // Channels that show one HDF5 dataset may have the same notice: it is given once, about
+            // all of them.
+            if let Some(same) = notices.iter_mut().find(|other| other.text == text) {
+                same.about = self.token.to_string();
                 continue;
             }
             notices.push(Notice { text, ..notice }.about(self.token.as_str()));
@@ -617,8 +629,8 @@ impl DatasetOpening<'_> {
         notices
     }
 
-    /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the
-    /// fault.
+    /// Adds a notice for each file of a dataset that ends too early. If the dataset has no
+    /// channels, the fault that says so gets the text instead.
     fn note_truncation(&mut self, dataset: &Dataset) {
         let file = dataset.file.as_ref();
         if dataset.channels.is_empty() {
@@ -631,7 +643,7 @@ impl DatasetOpening<'_> {
         let watched = dataset.identities().map(FileIdentity::location);
         let files: BTreeSet<_> = watched.chain(file.map(OpenFile::location)).collect();
         for path in files {
-            if let Some(what) = self.catalog.stores.files.truncation(path) {
+            if let Some(what) = self.catalog.shared.files.truncation(path) {
                 let name = path
                     .as_path()
                     .file_name()
@@ -642,25 +654,25 @@ impl DatasetOpening<'_> {
         }
     }
 
-    fn file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
+    fn open_file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
         opener
             .open(location)
             .map_err(|error| self.fault(key, error.to_string()))
             .ok()
     }
 
-    /// A problem with a setting; `key` is the rest of its key behind the dataset's.
-    fn at(&self, key: &str, problem: String) -> Fault {
+    /// A problem with a setting, whose key is that of the dataset followed by `key`.
+    fn fault_at(&self, key: &str, problem: String) -> Fault {
         Fault::new(format!("datasets.{}{key}", self.token), problem)
     }
 
     fn fault(&mut self, key: &str, problem: String) {
-        self.faults.push(self.at(key, problem));
+        self.faults.push(self.fault_at(key, problem));
     }
 
-    /// The layout of the file, and the channels discovered in it, adjusted by the settings of the
-    /// same name.
-    fn discovered(&mut self, file: &OpenFile) -> Option<(Recognised, Vec<FoundChannel>)> {
+    /// The layout of the file, and the channels discovered in it, each adjusted by the settings of
+    /// the channel with its name.
+    fn discover(&mut self, file: &OpenFile) -> Option<(Recognised, Vec<FoundChannel>)> {
         let settings = self.settings;
         let discovery = layout::discover(file)
             .map_err(|error| self.fault(".file", error.to_string()))
@@ -730,14 +742,14 @@ impl DatasetOpening<'_> {
         }
     }
 
-    /// A discovered channel. One that is not configured by name is optional: it is left out if it
-    /// cannot be opened.
-    fn found_channel(&mut self, file: &OpenFile, found: FoundChannel) -> Option<Channel> {
+    /// Opens a discovered channel. If it cannot be opened, that is a fault only if the settings
+    /// name it; otherwise it is left out.
+    fn open_discovered(&mut self, file: &OpenFile, found: FoundChannel) -> Option<Channel> {
         let name = found.name.clone();
         let key = format!(".channels.{name}");
-        let none = ChannelSettings::default();
+        let no_settings = ChannelSettings::default();
         let given = self.settings.channels.get(&name);
-        let opened = self.channel(file, found, given.unwrap_or(&none));
+        let opened = self.open_channel(file, found, given.unwrap_or(&no_settings));
         let problem = match opened {
             Ok(channel) => return Some(channel),
             Err(problem) => problem,
@@ -748,15 +760,15 @@ impl DatasetOpening<'_> {
             let left_out = format!("the channel is left out: {problem}");
             self.notices
                 .push(Notice::warning(left_out).about(name.as_str()));
-            let fault = self.at(&key, problem);
+            let fault = self.fault_at(&key, problem);
             self.left_out.push((name, fault));
         }
         None
     }
 
-    /// A channel whose path or levels are configured. It begins where the dataset's first channel
-    /// does, unless its offset is configured too.
-    fn spelled_out(
+    /// Opens a channel whose path or levels are configured. It begins where the dataset's first
+    /// channel does, unless its offset is configured too.
+    fn open_spelled_out(
         &mut self,
         key: &str,
         name: &Name,
@@ -774,13 +786,14 @@ impl DatasetOpening<'_> {
                     voxels: 0,
                     ..found
                 };
-                self.channel(file, found, given)
+                self.open_channel(file, found, given)
             }
         };
         opened.map_err(|problem| self.fault(key, problem)).ok()
     }
 
-    fn channel(
+    /// Opens the levels of a channel, checks it, and finds its names and precomputed levels.
+    fn open_channel(
         &mut self,
         file: &OpenFile,
         found: FoundChannel,
@@ -805,9 +818,9 @@ impl DatasetOpening<'_> {
             ));
         }
         let names = self
-            .names(file, found.kind, given)
+            .open_names(file, found.kind, given)
             .map_err(|problem| format!("names: {problem}"))?;
-        // A component of a colour may have any value.
+        // No value of a colour component is taken for missing data.
         let declared = match found.kind {
             Kind::Rgb => &[][..],
             Kind::Image | Kind::Labels => {
@@ -815,9 +828,9 @@ impl DatasetOpening<'_> {
             }
         };
         let missing = Missing::new(declared, voxel);
-        // Levels that were made before do not show what is missing now.
+        // Precomputed levels do not show gaps.
         if !levels.has_gaps {
-            let wanted = LevelSearch {
+            let search = LevelSearch {
                 file,
                 found: &found,
                 levels: &levels.stored,
@@ -825,18 +838,18 @@ impl DatasetOpening<'_> {
                 missing: &missing,
                 scaling: self.settings.style.scaling,
             };
-            levels.pyramid_levels = wanted.open(self.sidecars, &mut levels.notices);
+            levels.pyramid_levels = search.open(self.sidecars, &mut levels.notices);
         }
         let notices = levels.notices.drain(..);
         self.notices
             .extend(notices.map(|notice| notice.about(found.name.as_str())));
         let channel = Channel::new(file, found, given, levels, missing, names);
-        channel.recall();
+        channel.load_survey();
         Ok(channel)
     }
 
     /// The table of names that is configured for a channel, if one is.
-    fn names(
+    fn open_names(
         &self,
         file: &OpenFile,
         kind: Kind,
@@ -851,7 +864,7 @@ impl DatasetOpening<'_> {
                 kind.name()
             ));
         }
-        let names = Names::open(names, file, &self.catalog.stores.tables)?;
+        let names = Names::open(names, file, &self.catalog.shared.tables)?;
         Ok(Some(Arc::new(names)))
     }
 }
@@ -865,21 +878,22 @@ fn folder(dataset: &Dataset) -> Option<PathBuf> {
     Some(own.named().parent()?.to_owned())
 }
 
-/// A text without a folder where it begins a path: the same words within a path in a file are
-/// another thing.
+/// A text without a folder at the beginning of paths: without `/data/`, `/data/a.h5: /raw/data/x`
+/// is `a.h5: /raw/data/x`.
 fn without_folder(text: &str, folder: &str) -> String {
-    let mut kept = String::new();
+    let mut result = String::new();
     for (number, part) in text.split(folder).enumerate() {
-        let begins_path = kept
+        let begins_path = result
             .chars()
             .next_back()
             .is_none_or(|before| !(before.is_alphanumeric() || "/._-".contains(before)));
+        // Between two parts, the text has the folder.
         if number > 0 && !begins_path {
-            kept.push_str(folder);
+            result.push_str(folder);
         }
-        kept.push_str(part);
+        result.push_str(part);
     }
-    kept
+    result
 }
 
 /// Logs notices about datasets.
@@ -892,22 +906,23 @@ pub fn tell(notices: &[(Severity, Fault)]) {
     }
 }
 
-/// The warning about a dataset whose file is marked as being written, and does not change.
+/// The warning about a dataset whose file is marked as being written but does not change.
 const LEFT_OPEN: &str = "its file is marked as being written in SWMR mode, but has not changed for a minute; it is served as any \
      other. If no program writes it, the last one has crashed: remove the mark with `h5clear -s`";
 
 /// Whether to discover the file's channels: none are configured, or some of them only adjust
 /// discovered ones.
 pub(super) fn is_discovered(settings: &DatasetSettings) -> bool {
-    settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
+    settings.channels.is_empty() || !settings.channels.values().all(is_spelled_out)
 }
 
-/// The image whose grid all channels have (see [`Dataset::first_channel`]).
+/// The channel that will be [`Dataset::first_channel`], if it is among these.
 fn first_image(found: &[FoundChannel]) -> Option<&FoundChannel> {
     let images = found.iter().filter(|channel| channel.kind != Kind::Labels);
     images.min_by_key(|image| (image.rank, Reverse(image.voxels), image.part(), &image.name))
 }
 
+/// Whether a channel's settings give its path or its levels.
 fn is_spelled_out(given: &ChannelSettings) -> bool {
     given.path.is_some() || !given.levels.is_empty()
 }

@@ -50,8 +50,8 @@ impl Origin {
         self.channels.iter().any(|channel| channel.has_gaps)
     }
 
-    /// Whether voxels may be appended to, or written again, while they are read: it is live, or was
-    /// found to be a moment ago.
+    /// Whether voxels may be appended or rewritten while they are read: the dataset is live, or its
+    /// files may grow and the last check has found a change.
     pub fn may_grow(&self) -> bool {
         let Dataset { live, growing, .. } = *self.dataset;
         live || (growing && self.was_found_changed())
@@ -70,15 +70,15 @@ impl Origin {
     }
 
     /// Has the files checked for changes, unless that was done recently, and returns whether one
-    /// has changed. That a growing dataset has grown does not count: it is followed at intervals.
-    /// Does not block.
+    /// has changed. Growth of a growing dataset does not count: it is opened again at intervals
+    /// anyway. Does not block.
     pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
         for channel in &self.channels {
             channel.watch.check_soon().await?;
         }
-        let is_followed = self.dataset.growing;
+        let ignores_growth = self.dataset.growing;
         Ok(self.channels.iter().any(|channel| {
-            channel.watch.was_rewritten() || (channel.has_changed() && !is_followed)
+            channel.watch.was_rewritten() || (channel.has_changed() && !ignores_growth)
         }))
     }
 

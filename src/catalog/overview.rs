@@ -22,12 +22,14 @@ impl Catalog {
             return Err(NotFound::Outside(request.token.token.clone()));
         };
         let plane = request.address.plane;
-        let Some((view, (columns, rows))) = fitting(dataset, channel, &request.address) else {
+        let found = overview_level(dataset, channel, &request.address);
+        let Some((view, (columns, rows))) = found else {
             return Err(NotFound::Other(format!(
                 "the channel {} has no overview in the plane {plane}: its slices are too long and thin",
                 channel.name
             )));
         };
+        // The request numbers slices as at full resolution.
         let full = LevelView {
             factor: Xyz::all(1),
             ..view
@@ -58,13 +60,13 @@ impl Catalog {
         }
         // All tiles show the same channels.
         let first = tiles.first().unwrap_or(&first);
-        Ok(joined(first, &tiles, across as usize, extent))
+        Ok(join_tiles(first, &tiles, across as usize, extent))
     }
 }
 
 /// The plan of an overview that is joined from tiles, `across` of them side by side. `first` is
-/// one of them.
-fn joined(
+/// one of these tiles.
+fn join_tiles(
     first: &ResolvedTile,
     tiles: &[ResolvedTile],
     across: usize,
@@ -80,9 +82,9 @@ fn joined(
     RequestPlan::new(key, first.origin(), subject, first.unmeasured())
 }
 
-/// The finest level at which a slice fits one tile, or else is one tile wide and at most
-/// [`MAX_TILES`] high; and the drawn size of the slice.
-fn fitting(
+/// The finest level at which a slice fits one tile, or else the finest at which it is at most one
+/// tile wide and [`MAX_TILES`] tiles high; and the drawn width and height of the slice.
+fn overview_level(
     dataset: &Dataset,
     channel: &Channel,
     address: &TileAddress,
@@ -92,10 +94,10 @@ fn fitting(
     let drawn = dataset
         .views(channel)
         .map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
-    for down in [1, MAX_TILES] {
+    for tiles_down in [1, MAX_TILES] {
+        let max_rows = tiles_down * TILE as u64;
         let mut drawn = drawn.clone();
-        let found = drawn
-            .find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= down * TILE as u64);
+        let found = drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= max_rows);
         if found.is_some() {
             return found;
         }
@@ -103,8 +105,8 @@ fn fitting(
     None
 }
 
-/// Converts the slice or slab at one level that an address begins with to the slice or slab at
-/// another level, which is not finer.
+/// Converts the number of an address's slice, and the end of the slab that begins there if there is
+/// one, from level `from` to level `to`, which is not finer: with a step of 4, slice 9 becomes 2.
 pub(super) fn slices_at(
     dataset: &Dataset,
     from: &LevelView,
@@ -122,6 +124,7 @@ pub(super) fn slices_at(
         // Negative numbers lie outside, as does u64::MAX.
         return (u64::try_from(first).unwrap_or(u64::MAX), None);
     };
+    // The end is exclusive: the last slice is converted.
     let end = clamped(converted(slab.end.saturating_sub(1)) + 1);
     (clamped(first), Some(SlabRequest { end, ..slab }))
 }

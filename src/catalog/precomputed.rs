@@ -1,10 +1,10 @@
 //! Channels in Neuroglancer's precomputed format: type, levels and chunk shapes; and their chunks.
 //!
 //! A level may list several chunk shapes. The first is for every client: the stored chunk shape
-//! where that is of a usable size, because its chunks cost the least, and perhaps no decoding at
-//! all. Where no level's stored chunks can be passed through, all levels also list shapes that are
-//! one voxel thick: for each plane, Neuroglancer takes the shape that suits it. It chooses a
-//! position in the lists by the finest level, and then ignores levels with shorter lists
+//! where that is of a usable size, because its chunks cost the least, or even no decoding if they
+//! are passed through. Where no level's stored chunks can be passed through, all levels also list
+//! shapes that are one voxel thick: for each plane, Neuroglancer takes the shape that suits it. It
+//! chooses a position in the lists by the finest level, and then ignores levels with shorter lists
 //! (`pickBestAlternativeSource` in its `sliceview/base.ts`); a shape that is listed twice is an
 //! error to it.
 
@@ -21,7 +21,7 @@ use voltile_render::plan::{AcceptedCodings, Coding};
 
 pub use format::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
-use super::chunks::{SECTION, usual};
+use super::chunks::{SECTION, default_chunk};
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan};
 
 /// The chunk shapes for single planes, with as many voxels as a cube.
@@ -40,6 +40,7 @@ impl Dataset {
         all[&channel.name].as_ref()
     }
 
+    /// Chooses encoding, levels and chunk shapes as the comment of this module says.
     fn form_precomputed(&self, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
         let views = self.listed_views(channel);
@@ -94,7 +95,7 @@ impl Dataset {
         let passed = stored
             .filter(|_| own.is_some())
             .and_then(|level| encoding.passed_through(level).ok());
-        let first = own.or_else(|| usual(affords))?;
+        let first = own.or_else(|| default_chunk(affords))?;
         // Each position is rounded by itself, as in tiles: the channel lies over other channels as
         // it does there.
         let position = at_level(self.style.offset, view.factor);
@@ -114,11 +115,12 @@ impl Dataset {
     /// The size of a voxel in nanometres; 1 if it is unknown.
     fn nanometres(&self, channel: &Channel) -> Xyz<f64> {
         let (size, unit) = self.voxel_size(channel).unwrap_or((Xyz::all(1.0), None));
-        let unit = units::nanometres(unit.as_deref());
-        size.map(|edge| edge * unit)
+        let per_unit = units::nanometres(unit.as_deref());
+        size.map(|edge| edge * per_unit)
     }
 
-    fn known_precomputed(&self, channel: &Channel) -> Result<&Precomputed, NotFound> {
+    /// [`Dataset::precomputed`], with the reason as the answer to a request.
+    fn served_precomputed(&self, channel: &Channel) -> Result<&Precomputed, NotFound> {
         self.precomputed(channel)
             .map_err(|reason| NotFound::not_precomputed(&channel.name, reason))
     }
@@ -130,10 +132,10 @@ impl Catalog {
         &self,
         volume: &PrecomputedVolume,
     ) -> Result<(Origin, &Precomputed), NotFound> {
-        let dataset = self.known(&volume.token)?;
+        let dataset = self.requested_dataset(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
-        let precomputed = dataset.known_precomputed(channel)?;
+        let precomputed = dataset.served_precomputed(channel)?;
         Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
     }
 
@@ -145,12 +147,12 @@ impl Catalog {
     ) -> Result<RequestPlan, NotFound> {
         let volume = &request.volume;
         let level = request.level;
-        let dataset = self.known(&volume.token)?;
+        let dataset = self.requested_dataset(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
         let Precomputed {
             encoding, scales, ..
-        } = dataset.known_precomputed(channel)?;
+        } = dataset.served_precomputed(channel)?;
         let Some(scale) = scales.iter().find(|scale| scale.level == level) else {
             let numbers = scales.iter().map(|scale| scale.level.number());
             return Err(NotFound::Other(format!(
@@ -168,6 +170,7 @@ impl Catalog {
                 scale.grid()
             ))
         })?;
+        // Stored chunks that are passed through have the first shape.
         let is_first_shape = scale.chunk_sizes.first() == Some(&region.size);
         let coding = match scale.stored.filter(|_| is_first_shape) {
             Some(Coding::Zlib) if accepted.zlib => Coding::Zlib,

@@ -25,14 +25,14 @@ use crate::config::{ChannelSettings, DatasetSettings, Settings};
 /// The time limit per file for deferred reads: an index of a million chunks takes a second at most,
 /// but minutes from a slow disk, and long series have tens of thousands of datasets.
 const REHEARSAL: Duration = Duration::from_secs(2);
-/// The most volumes of an object that are read side by side.
+/// The maximum number of volumes of an object that are read side by side.
 const MAX_AT_ONCE: usize = 8;
 
 /// A file to be opened, and the parts of it that will be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The file. Sent to a child, invalid UTF-8 is replaced, as the HDF5 crate accepts only UTF-8,
-    /// and credentials are left out.
+    /// The file. What is sent to the child process has no credentials, and invalid UTF-8 in a path
+    /// is replaced, because the HDF5 crate accepts only UTF-8.
     pub file: Location,
     /// Whether its links may leave its directory.
     pub allow_external: bool,
@@ -40,7 +40,7 @@ pub struct Trial {
     pub discover: bool,
     /// The datasets named in the configuration.
     pub paths: BTreeSet<String>,
-    /// The tables of names.
+    /// The paths of tables of names.
     pub tables: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ impl Trial {
         for dataset in datasets {
             if let Some(file) = &dataset.file {
                 let key = (file.clone(), dataset.allow_external);
-                let trial = trials.entry(key).or_insert_with_key(Self::nothing);
+                let trial = trials.entry(key).or_insert_with_key(Self::of_nothing);
                 trial.discover |= is_discovered(dataset);
             }
             for given in dataset.channels.values() {
@@ -59,7 +59,7 @@ impl Trial {
                     continue;
                 };
                 let key = (file.clone(), dataset.allow_external);
-                let trial = trials.entry(key).or_insert_with_key(Self::nothing);
+                let trial = trials.entry(key).or_insert_with_key(Self::of_nothing);
                 trial.paths.extend(paths(given).cloned());
                 let table = given.names.as_ref().and_then(|names| names.path.clone());
                 trial.tables.extend(table);
@@ -68,8 +68,8 @@ impl Trial {
         trials.into_values().collect()
     }
 
-    /// A trial that only opens the file.
-    fn nothing((file, allow_external): &(Location, bool)) -> Self {
+    /// A trial that opens the file and uses nothing of it.
+    fn of_nothing((file, allow_external): &(Location, bool)) -> Self {
         Self {
             file: file.clone(),
             allow_external: *allow_external,
@@ -79,9 +79,9 @@ impl Trial {
         }
     }
 
-    /// Opens the file and everything used of it, attributes for people included, then performs
-    /// deferred reads until `latest` at most. Ignores errors: they are reported when the file is
-    /// opened for use.
+    /// Opens the file and the parts that will be used, including attributes for people, then
+    /// performs deferred reads until `latest` at most. Ignores errors: they are reported when the
+    /// file is opened for use.
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
         let catalog = Catalog::open_tried(
@@ -102,7 +102,7 @@ impl Trial {
                 .flat_map(|channel| channel.levels());
             volumes.extend(levels.flat_map(|level| &level.volumes));
         }
-        let opener = catalog.stores.opener(&self.of_file());
+        let opener = catalog.shared.opener(&self.of_file());
         if let Ok(file) = opener.open(&self.file) {
             for path in &self.tables {
                 names::try_out(&file, path, until);

@@ -55,6 +55,7 @@ pub enum CachePolicy {
 /// The key of the black tiles of a kind.
 pub fn black_key(kind: PixelKind, style: Style, format: TileFormat) -> TileKey {
     match format {
+        // As before there was another format: clients know these keys as ETags.
         TileFormat::Png => TileKey::digest(&("black", kind, style)),
         TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
     }
@@ -110,7 +111,8 @@ impl RequestPlan {
         }
     }
 
-    /// For how long the answer may be kept. For a live dataset, that is known once it was fetched.
+    /// For how long the answer may be kept. Of a live dataset, to be asked after the answer was
+    /// made.
     pub fn cache_policy(&self) -> CachePolicy {
         if !self.origin.may_grow() {
             return CachePolicy::AsConfigured;
@@ -126,7 +128,7 @@ impl RequestPlan {
 }
 
 impl Subject {
-    /// Draws and encodes a tile, an overview or a box; of a range, makes the JSON document.
+    /// Draws and encodes a tile, an overview or a box; for a range, makes the JSON document.
     pub fn render(
         &self,
         policy: &ReadPolicy,

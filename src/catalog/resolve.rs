@@ -18,12 +18,12 @@ use super::{Catalog, Channel, Closed, Dataset, Names, Origin, RequestPlan, Subje
 
 /// The version of the rendering, part of every key. Incremented by every change that affects
 /// pixels, be it of drawing rules or a bug fix in reading or decoding: the disk cache may contain
-/// tiles of older versions. Also by every change of documents at addresses with a version, which
-/// clients keep for a year.
+/// tiles of older versions. Also incremented by every change of documents at addresses with a
+/// version, which clients keep for a year.
 pub(super) const RULES: u32 = 6;
 
-/// Why a well-formed request cannot be served: 404, or 413 if it asks for too much, or 503 for a
-/// dataset that cannot be opened yet.
+/// Why a well-formed request cannot be served. The status is 404, or 413 if the request asks for
+/// too much, or 503 if the dataset cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotFound {
     /// No dataset has this name.
@@ -60,7 +60,7 @@ pub enum NotFound {
     Other(String),
 }
 
-/// A request for a tile with its names resolved.
+/// A request for a tile, with its names resolved to a dataset and channels.
 #[derive(Debug)]
 pub(super) struct ResolvedTile {
     pub(super) dataset: Arc<Dataset>,
@@ -74,9 +74,11 @@ pub(super) struct ResolvedTile {
     shows_missing: bool,
 }
 
+/// A channel that a tile shows, and how.
 #[derive(Debug)]
 struct ResolvedLayer {
     channel: Arc<Channel>,
+    /// The colour in a composite, or that the client has chosen.
     colour: Option<Colour>,
     adjust: Adjustment,
     view: LevelView,
@@ -96,6 +98,7 @@ struct Rendering {
     layers: Vec<LayerRendering>,
 }
 
+/// The part of a [`Rendering`] that a layer determines.
 #[derive(Hash)]
 struct LayerRendering {
     channel: Fingerprint,
@@ -127,9 +130,10 @@ impl Catalog {
         Ok(resolved)
     }
 
-    /// Resolves a request that may name a slab of too many slices, or a tile that lies outside.
+    /// Resolves a request without checking that its slab is thin enough, or that the tile shows
+    /// part of a channel.
     pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
-        let dataset = self.known(&request.token)?;
+        let dataset = self.requested_dataset(&request.token)?;
         let time = dataset.time_of(request.time, request.channels.names());
         let mut layers = Vec::new();
         match &request.channels {
@@ -157,8 +161,9 @@ impl Catalog {
         })
     }
 
-    /// The dataset that a request names, which must have the version.
-    pub fn known(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
+    /// The dataset that a request names. An error if the request names a version, and the dataset
+    /// does not have this version now.
+    pub fn requested_dataset(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
         let VersionedToken { token, version } = wanted;
         let dataset = self
             .datasets
@@ -168,7 +173,7 @@ impl Catalog {
                 Some(Closed::Waiting) => NotFound::Waiting(token.clone()),
                 None => NotFound::Token {
                     token: token.clone(),
-                    known: known("datasets", self.datasets.keys()),
+                    known: name_list("datasets", self.datasets.keys()),
                 },
             })?;
         match version {
@@ -185,7 +190,7 @@ impl Catalog {
 }
 
 impl ResolvedLayer {
-    /// Applies a client's adjustments. None apply to labels; the colour does not apply to RGB data.
+    /// Applies a client's adjustments, to labels none of them, and to RGB data all but the colour.
     fn apply(&mut self, adjust: Adjustment) {
         if self.channel.kind == Kind::Labels {
             return;
@@ -210,8 +215,7 @@ impl ResolvedLayer {
         }
     }
 
-    /// How its voxels become shades: all that the renderer learns of it besides the voxels and the
-    /// colour.
+    /// How its voxels become shades. The renderer gets nothing else but the voxels and the colour.
     fn shading(&self) -> Shading {
         Shading {
             window: self.window().unwrap_or(self.channel.voxel.full_window()),
@@ -221,8 +225,8 @@ impl ResolvedLayer {
 
     /// Its part of the key.
     fn rendering(&self) -> LayerRendering {
-        // The adjustments are in the colour and the shading, and the patch follows from all other
-        // fields.
+        // The colour and the shading contain the adjustments, and the patch follows from the fields
+        // of the key.
         let Self {
             channel,
             colour,
@@ -243,6 +247,7 @@ impl ResolvedLayer {
 }
 
 impl Dataset {
+    /// Resolves one channel of a requested tile; `colour` is its colour in a composite.
     fn layer(
         &self,
         name: &Name,
@@ -259,7 +264,7 @@ impl Dataset {
             )));
         }
         let view = self.affordable_view(channel, address)?;
-        let there = channel.is_there(&view, self.style.scaling, time);
+        let is_there = channel.is_there(&view, self.style.scaling, time);
         let placement = Placement {
             slices: self.style.offset,
             grid: self.grid_offset(channel),
@@ -268,7 +273,7 @@ impl Dataset {
         let end = request
             .slab
             .map_or(address.slice.saturating_add(1), |slab| slab.end);
-        let patch = there
+        let patch = is_there
             .then(|| slab_patch(address, end, &view, placement, orthogonal))
             .flatten();
         Ok(ResolvedLayer {
@@ -329,8 +334,8 @@ impl Dataset {
         most.clamp(1, view.size[plane.slice_axis()].max(1))
     }
 
-    /// The time point that a request for channels means: if it names none, the first at which one
-    /// of them exists.
+    /// The time point `wanted` by a request for channels; if it names none, the first time point at
+    /// which one of the channels exists.
     pub(super) fn time_of<'n>(
         &self,
         wanted: Option<u64>,
@@ -347,9 +352,9 @@ impl Dataset {
     /// The channel that a request names, which must have the time point.
     pub(super) fn channel_at(&self, name: &Name, time: u64) -> Result<&Arc<Channel>, NotFound> {
         let Some(channel) = self.channels.get(name) else {
-            let known = known("channels", self.channels.keys());
+            let existing = name_list("channels", self.channels.keys());
             return Err(NotFound::Other(format!(
-                "the dataset {} has no channel {name}; {known}",
+                "the dataset {} has no channel {name}; {existing}",
                 self.token
             )));
         };
@@ -424,8 +429,8 @@ impl ResolvedTile {
         RequestPlan::new(self.key(), origin, subject, self.unmeasured())
     }
 
-    /// The origin of its tile. One that lies outside of the volume may lie within in the next
-    /// generation of any file: it depends on all channels.
+    /// The origin of its tile. A black tile depends on all channels of the dataset: in the next
+    /// generation of their files it may lie inside a volume.
     pub(super) fn origin(&self) -> Origin {
         if self.is_black() {
             return Origin::whole(&self.dataset);
@@ -483,7 +488,7 @@ impl ResolvedTile {
             shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         };
-        // All other keys are as they were before there were slabs and other formats.
+        // Single slices in PNG keep the keys that they had before there were slabs and formats.
         match (slab, format) {
             (None, TileFormat::Png) => TileKey::digest(&rendering),
             added => TileKey::digest(&(rendering, added)),
@@ -495,8 +500,9 @@ impl ResolvedTile {
         let picture = match self.layers.as_slice() {
             [only] if only.colour.is_none() => self.picture(only),
             layers => {
-                let coloured = layers.iter();
-                let coloured = coloured.filter_map(|it| Some((self.shaded(it, 0), it.colour?)));
+                let coloured = layers
+                    .iter()
+                    .filter_map(|layer| Some((self.shaded(layer, 0), layer.colour?)));
                 Picture::Composite(coloured.collect())
             }
         };
@@ -508,6 +514,7 @@ impl ResolvedTile {
         }
     }
 
+    /// The picture of a layer without a colour of its own.
     fn picture(&self, layer: &ResolvedLayer) -> Picture {
         match layer.channel.kind {
             Kind::Image => Picture::Grey(self.shaded(layer, 0)),
@@ -522,6 +529,7 @@ impl ResolvedTile {
         }
     }
 
+    /// The intensities of a component: 0, or of RGB data 0 to 2.
     fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
         Layer {
             source: self.source(layer, component),
@@ -529,7 +537,9 @@ impl ResolvedTile {
         }
     }
 
+    /// The voxels of a component.
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
+        // RGB data has a volume for each component; the minimum only guards the index.
         let volumes = &layer.channel.source(&layer.view).volumes;
         Source {
             volume: Arc::clone(&volumes[component.min(volumes.len() - 1)]),
@@ -542,8 +552,9 @@ impl ResolvedTile {
     }
 }
 
-/// The first few existing names, for an error message.
-pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+/// Says which names exist, a few of them, for an error message: `the channels are a, b` if `what`
+/// is `channels`.
+pub(super) fn name_list<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MAX_SHOWN: usize = 10;
     let count = names.len();
     let shown: Vec<&str> = names.take(MAX_SHOWN).map(Name::as_str).collect();

@@ -35,12 +35,12 @@ pub(super) struct Sidecar {
     inventory: Inventory,
 }
 
-/// The sidecars of all files opened so far; `None` for a file without a usable one.
+/// The sidecars of all files opened so far; `None` for a file without a usable sidecar.
 #[derive(Debug, Default)]
 pub(super) struct Sidecars(HashMap<Location, Option<Arc<Sidecar>>>);
 
 impl Sidecars {
-    /// The sidecar of a file; a notice once per file if it is not usable.
+    /// The sidecar of a file; if it is not usable, a notice is added, once for each file.
     fn find(&mut self, file: &OpenFile, notices: &mut Vec<Notice>) -> Option<Arc<Sidecar>> {
         if let Some(known) = self.0.get(file.location()) {
             return known.clone();
@@ -56,8 +56,9 @@ impl Sidecars {
 }
 
 impl Sidecar {
+    /// The sidecar next to a file, or why it is ignored; `None` if there is no sidecar.
     fn beside(file: &OpenFile) -> Result<Option<Self>, String> {
-        // Next to an object nothing is looked for.
+        // Sidecars of objects in stores are not supported.
         let Some(original) = file.location().path() else {
             return Ok(None);
         };
@@ -97,7 +98,7 @@ impl Sidecar {
     fn record(&self, wanted: &LevelSearch<'_>) -> Result<&ChannelRecord, String> {
         let origin = origin(wanted.levels, wanted.missing);
         let scaling = wanted.scaling.name();
-        let mut other = None;
+        let mut other_scaling = None;
         for record in &self.inventory.channels {
             let is_alike = record.kind == wanted.found.kind.name()
                 && record.dtype == wanted.voxel.name()
@@ -106,10 +107,10 @@ impl Sidecar {
                 return Ok(record);
             }
             if is_alike {
-                other = other.or(Some(&record.scaling));
+                other_scaling = other_scaling.or(Some(&record.scaling));
             }
         }
-        Err(match other {
+        Err(match other_scaling {
             Some(other) => format!(
                 "its levels were made with scaling = \"{other}\", but this is \"{scaling}\""
             ),
@@ -118,9 +119,10 @@ impl Sidecar {
     }
 }
 
-/// The records of the levels that the rest is derived from; equal whenever the same file is opened.
+/// The records of the levels that precomputed levels are derived from; equal whenever the same file
+/// is opened.
 pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRecord> {
-    // Voxels that are left out of means.
+    // Missing voxels are left out of means, so they decide about precomputed levels.
     let without = if missing.is_empty() {
         String::new()
     } else {
@@ -185,6 +187,8 @@ impl LevelSearch<'_> {
         usable
     }
 
+    /// Opens a precomputed level, and adds it to the usable ones if it is what would be derived
+    /// here. Otherwise adds a notice, unless there is a level of the same number already.
     fn add(
         &self,
         file: &OpenFile,
@@ -209,6 +213,7 @@ impl LevelSearch<'_> {
         )));
     }
 
+    /// Whether a level equals, in number and size, the level that would be derived on the fly.
     fn fits(&self, level: &StoredLevel) -> bool {
         level_view(self.levels, level.level(), self.scaling)
             .is_some_and(|view| !view.is_stored() && level.stands_for(&view))

@@ -1,5 +1,5 @@
-//! Describes the stored boxes that a level is read from, so that a client can request all tiles in
-//! an order in which boxes are stored.
+//! Describes the stored boxes (chunks) that a level is read from, so that a client that requests
+//! all tiles can request the tiles of one box together.
 
 use voltile_base::axes::AxisName;
 use voltile_base::description::SourceDescription;
@@ -14,13 +14,16 @@ use crate::layout::Paths;
 /// Describes `level` as the source of `view`.
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> SourceDescription {
     let shape = &level.shape;
+    // With a dataset for each time point, no box has several time points.
     let times = match level.source.paths {
         Paths::Times(_) => 1,
         _ => level.chunk_along(AxisName::T),
     };
+    // The factor of the stored level relative to level 0.
     let factor = view.factor.zip(view.downsample, |factor, downsample| {
         (factor / downsample.max(1)).max(1)
     });
+    // The chunk in the shape of contiguous data is not stored: it only says how to read the data.
     let is_plain = shape.access == Access::Direct && level.storage.chunk.is_none();
     let chunk = if is_plain { Xyz::all(1) } else { shape.chunk };
     SourceDescription {
@@ -47,8 +50,8 @@ impl StoredLevel {
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such
     /// axis.
     pub(super) fn chunk_along(&self, axis: AxisName) -> u64 {
-        let place = self.source.view.axes.position(axis);
-        let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));
+        let position = self.source.view.axes.position(axis);
+        let extent = position.and_then(|position| self.storage.chunk.as_ref()?.get(position));
         extent.copied().unwrap_or(1).max(1)
     }
 }

@@ -21,6 +21,7 @@ pub struct StoredLevel {
     /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
     pub(super) source: LevelSource,
+    /// All files that its voxels are read from.
     pub(super) files: BTreeSet<FileIdentity>,
     /// Identifies its voxels, in the current generation of its files.
     pub(super) fingerprint: Fingerprint,
@@ -61,7 +62,8 @@ impl StoredLevel {
     }
 }
 
-/// How `level` is derived from the stored `levels`; `None` if there is no such level.
+/// How `level` is derived from the stored `levels`, see [`LevelView::choose`]; `None` if there is
+/// no such level.
 pub(super) fn level_view(
     levels: &[StoredLevel],
     level: Level,

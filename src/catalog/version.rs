@@ -23,21 +23,21 @@ impl Catalog {
     /// The version of one of its datasets. Determined once for each generation and its limits.
     pub fn version<'a>(&self, dataset: &'a Dataset) -> &'a Name {
         dataset.derived.version.get_or_init(|| {
-            let digest = self.versioned(dataset).to_string();
+            let digest = self.version_digest(dataset).to_string();
             Name::nearest(digest.get(..DIGITS).unwrap_or(&digest))
         })
     }
 
     /// The dataset in addresses that documents contain: with its version if that is configured.
     pub fn address(&self, dataset: &Dataset) -> String {
-        if self.names_versions && !dataset.live {
+        if self.documents_name_versions && !dataset.live {
             format!("{}@{}", dataset.token, self.version(dataset))
         } else {
             dataset.token.to_string()
         }
     }
 
-    fn versioned(&self, dataset: &Dataset) -> Fingerprint {
+    fn version_digest(&self, dataset: &Dataset) -> Fingerprint {
         let Dataset {
             token: _,
             settings: _,
@@ -48,13 +48,12 @@ impl Catalog {
             folder: _,
             file: _,
             layouts: _,
-            // They follow from the files.
+            // Notices follow from the files.
             notices: _,
             channels,
-            // Which channel is the first shows in the positions of all.
+            // The positions of all channels depend on the first channel, and are in their digests.
             first: _,
             counters: _,
-            // They decide which levels and chunk shapes there are.
             limits,
             derived: _,
         } = dataset;
@@ -66,6 +65,7 @@ impl Catalog {
     }
 }
 
+/// A digest of everything of a channel that decides its pixels and the text of documents.
 fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     let Channel {
         name,
@@ -75,31 +75,31 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         window_source,
         pyramid_levels,
         fingerprint,
-        // In the fingerprint.
+        // The fingerprint covers these.
         kind: _,
         voxel: _,
         missing: _,
         shows_stored_values: _,
         has_gaps: _,
         levels: _,
-        // In the space.
+        // The result of `space` covers these.
         offset: _,
         transforms: _,
         // Documents do not depend on these.
         file: _,
-        place: _,
+        list_order: _,
         window: _,
         surveyed: _,
         unsampled: _,
         watch: _,
-        // Documents that depend on it are revalidated at each use.
+        // Documents that depend on the table are revalidated at each use.
         names: _,
     } = channel;
     let ChannelFacts {
         label,
         colour,
         timing,
-        // In the space.
+        // The result of `space` covers these.
         voxel_size: _,
         voxel_unit: _,
         // Documents do not depend on these.
@@ -124,8 +124,8 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     ))
 }
 
-/// Where the voxels of a channel lie: their size, the first in the tiles of the dataset, and all in
-/// the space of the file.
+/// Where the voxels of a channel lie: their size, the position of the first voxel in the tiles of
+/// the dataset, and the transforms to the space of the file.
 fn space(dataset: &Dataset, channel: &Channel) -> impl Hash {
     let transforms: Vec<_> = channel
         .transforms
@@ -136,7 +136,7 @@ fn space(dataset: &Dataset, channel: &Channel) -> impl Hash {
     (
         voxel_size.map(|size| size.map(f64::to_bits)),
         &channel.facts.voxel_unit,
-        dataset.placed(channel),
+        dataset.known_grid_offset(channel),
         transforms,
     )
 }

@@ -14,24 +14,28 @@ use super::overview::slices_at;
 use super::resolve::ResolvedTile;
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan, Subject};
 
-/// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
+/// The maximum number of pixels of the rectangle; a larger rectangle is read at a coarser level.
 const MAX_PIXELS: u64 = 1 << 22;
-/// The maximum number of stored voxels that are read. If the tiles need more, tiles are left out
-/// evenly; one is always read.
+/// The maximum number of stored voxels that are read. If the tiles need more, only every second,
+/// third, … tile is read; one is always read.
 const MAX_VOXELS: u64 = 1 << 22;
 
-/// A rectangle in the grid of tiles of a level, within the slice.
+/// A rectangle of pixels of a slice, or of a slab, at a level.
 struct TileRectangle {
+    /// The address of the first tile of the slice.
     address: TileAddress,
     slab: Option<SlabRequest>,
+    /// The columns of pixels, counted from the first column of the first tile.
     columns: Range<u64>,
+    /// The rows of pixels, counted from the first row of the first tile.
     rows: Range<u64>,
     /// The stored voxels that a whole tile reads.
     voxels_per_tile: u64,
 }
 
 impl Catalog {
-    /// Plans a request of a page that chooses how channels are shown. Only images can be adjusted.
+    /// Plans a request of the page, in which the user may adjust how channels are shown. Only
+    /// images can be adjusted.
     pub fn plan_view(&self, request: &ViewRequest) -> Result<RequestPlan, NotFound> {
         match request {
             ViewRequest::Tile(tile, format) => {
@@ -53,7 +57,7 @@ impl Catalog {
 
     /// Plans a request for the range of the visible values.
     fn plan_range(&self, request: &RangeRequest) -> Result<RequestPlan, NotFound> {
-        let dataset = self.known(&request.first_tile.token)?;
+        let dataset = self.requested_dataset(&request.first_tile.token)?;
         let time = dataset.time_of(request.first_tile.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
@@ -83,7 +87,8 @@ impl Catalog {
         Ok(RequestPlan::new(key, origin, subject, Vec::new()))
     }
 
-    /// The rectangle that is asked for, at its level, or at a coarser one if it has too many pixels.
+    /// The rectangle that is asked for, at its level, or at a coarser one if it has too many
+    /// pixels.
     fn shown_rectangle(
         &self,
         dataset: &Dataset,
@@ -101,6 +106,7 @@ impl Catalog {
             }
             let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
             let part = self.resolve_part(request, coarser.address, coarser.slab);
+            // If a tile of the coarser level is too costly, the rectangle stays too large.
             if let Err(NotFound::TooCostly(_)) = part {
                 break;
             }
@@ -116,7 +122,7 @@ impl Catalog {
         address: TileAddress,
         slab: Option<SlabRequest>,
     ) -> Result<ResolvedTile, NotFound> {
-        // The values do not depend on the window; so the key must not, either.
+        // The values do not depend on the window in force. With a fixed window, nor does the key.
         let fixed_window = Adjustment {
             lo: Finite::new(0.0),
             hi: Finite::new(1.0),
@@ -174,8 +180,8 @@ impl TileRectangle {
                 ..address
             },
             slab,
-            columns: within(&request.columns, step[plane.column_axis()], columns),
-            rows: within(&request.rows, step[row_axis], rows),
+            columns: at_step(&request.columns, step[plane.column_axis()], columns),
+            rows: at_step(&request.rows, step[row_axis], rows),
             voxels_per_tile: view.voxels_per_slab(plane, depth),
         }
     }
@@ -185,48 +191,50 @@ impl TileRectangle {
         columns.saturating_mul(self.rows.end - self.rows.start)
     }
 
-    /// The tiles that it touches, each with the columns and rows within.
+    /// The tiles that are read among those that the rectangle touches: the address of each, and the
+    /// columns and rows of its pixels that lie in the rectangle.
     fn tiles(&self) -> impl Iterator<Item = (TileAddress, [Range<usize>; 2])> {
-        let across = touched(&self.columns);
-        let down = touched(&self.rows);
-        let width = across.end - across.start;
-        let count = width.saturating_mul(down.end - down.start);
+        let tile_columns = tiles_touched(&self.columns);
+        let tile_rows = tiles_touched(&self.rows);
+        let width = tile_columns.end - tile_columns.start;
+        let count = width.saturating_mul(tile_rows.end - tile_rows.start);
+        // Every `step`-th tile is read.
         let step = count
             .saturating_mul(self.voxels_per_tile)
             .div_ceil(MAX_VOXELS)
             .clamp(1, count.max(1));
-        // A single tile is the one in the middle.
-        ((step - 1) / 2..count)
-            .step_by(step as usize)
-            .map(move |number| {
-                let row = down.start + number / width;
-                let column = across.start + number % width;
-                let address = TileAddress {
-                    row,
-                    column,
-                    ..self.address
-                };
-                (
-                    address,
-                    [inside(&self.columns, column), inside(&self.rows, row)],
-                )
-            })
+        // In the middle of the first `step` tiles, so that a single tile is the one in the middle.
+        let first = (step - 1) / 2;
+        (first..count).step_by(step as usize).map(move |number| {
+            let row = tile_rows.start + number / width;
+            let column = tile_columns.start + number % width;
+            let address = TileAddress {
+                row,
+                column,
+                ..self.address
+            };
+            let columns = part_in_tile(&self.columns, column);
+            let rows = part_in_tile(&self.rows, row);
+            (address, [columns, rows])
+        })
     }
 }
 
-/// A range of pixels at a coarser level, clipped to the level's end.
-fn within(asked: &Range<u64>, step: u64, end: u64) -> Range<u64> {
+/// A range of pixels at a level that is coarser by `step`, clipped to the level's end: with a step
+/// of 4, 6..9 becomes 1..3.
+fn at_step(asked: &Range<u64>, step: u64, end: u64) -> Range<u64> {
     let end = end.min(asked.end.div_ceil(step));
     (asked.start / step).min(end)..end
 }
 
-/// The tiles along an axis that a range of pixels touches.
-fn touched(range: &Range<u64>) -> Range<u64> {
+/// The numbers of the tiles along an axis that a range of pixels touches.
+fn tiles_touched(range: &Range<u64>) -> Range<u64> {
     range.start / TILE as u64..range.end.div_ceil(TILE as u64)
 }
 
-/// The part of a range of pixels that lies inside a tile, in pixels of the tile.
-fn inside(range: &Range<u64>, tile: u64) -> Range<usize> {
+/// The part of a range of pixels that lies in the tile with this number, counted from the tile's
+/// first pixel: 500..600 is 0..88 in tile 1.
+fn part_in_tile(range: &Range<u64>, tile: u64) -> Range<usize> {
     let edge = TILE as u64;
     let start = range.start.saturating_sub(tile * edge).min(edge);
     let end = range.end.saturating_sub(tile * edge).min(edge);
@@ -235,6 +243,7 @@ fn inside(range: &Range<u64>, tile: u64) -> Range<usize> {
 
 /// The range of the finite values that are visible at a level: percentiles by the rules of windows.
 pub(super) fn range_of(mut values: Vec<f64>, level: u8) -> RangeDescription {
+    // This sorts the values.
     let window = survey::window_of(&mut values).map(|window| window.limits());
     RangeDescription {
         low: window.map(|(low, _)| low),

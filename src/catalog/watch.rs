@@ -17,7 +17,7 @@ use voltile_hdf5::volume::hdf5::FileIdentity;
 /// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// How long a request waits for a check. Longer than a busy network file system takes.
+/// How long a request waits for a check: longer than a busy network file system takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The files of a channel, and the result of the last check.
@@ -32,8 +32,10 @@ pub(super) struct FileWatch {
     changed: AtomicBool,
     /// Whether a growing file has changed otherwise than by growing.
     rewritten: AtomicBool,
+    /// Held while the file system is accessed.
     checking: Mutex<()>,
-    /// Held while a thread checks on behalf of requests.
+    /// Held while a thread checks on behalf of requests, so that no second one waits for the file
+    /// system.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -78,13 +80,12 @@ impl FileWatch {
 
     /// Has the files checked on a thread for blocking work unless the last check is recent enough.
     pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
-        // Any check that begins later than this answers the request, however long the check takes.
+        // A check that has begun after this moment is recent enough, however long it takes.
         let since = self.oldest_fresh();
         if self.is_known_since(since) {
             return Ok(());
         }
-        // On the heap, because it is rare: otherwise the future of every request would have room for
-        // this one.
+        // On the heap: otherwise the future of every request would reserve room for this rare wait.
         let checked = Box::pin(tokio::time::timeout(PATIENCE, self.check_in_turn(since))).await;
         checked.map_err(|_| Unresponsive(PATIENCE))
     }
@@ -118,7 +119,7 @@ impl FileWatch {
         !self.has_changed()
     }
 
-    /// Checks the files unless a check has begun since then: nanoseconds since `created`.
+    /// Checks the files unless a check has begun at `since` (nanoseconds since `created`) or later.
     fn check_since(&self, since: u64) {
         let _checking = self.checking.lock();
         if self.is_known_since(since) {
@@ -138,8 +139,8 @@ impl FileWatch {
         }
     }
 
-    /// Whether a check has begun since then (nanoseconds since `created`), or a change was found,
-    /// which is final.
+    /// Whether a check that found no change has begun at `since` (nanoseconds since `created`) or
+    /// later, or any check has found a change, which is final.
     fn is_known_since(&self, since: u64) -> bool {
         self.has_changed() || self.unchanged_at.load(Ordering::Acquire) > since
     }
@@ -149,7 +150,7 @@ impl FileWatch {
         self.created.elapsed().as_nanos() as u64
     }
 
-    /// The earliest time at which a check is recent enough now, in nanoseconds since `created`.
+    /// The earliest time at which a recent enough check has begun, in nanoseconds since `created`.
     fn oldest_fresh(&self) -> u64 {
         self.now().saturating_sub(FRESH.as_nanos() as u64)
     }

@@ -74,7 +74,7 @@ pub(super) fn named<'c>(
     segment: &str,
 ) -> Result<&'c Arc<Dataset>, ErrorResponse> {
     let wanted = VersionedToken::new(segment).map_err(|_| problem::no_dataset(segment))?;
-    let found = context.catalog.known(&wanted);
+    let found = context.catalog.requested_dataset(&wanted);
     found.map_err(|error| match error {
         NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
         other => other.into(),

@@ -34,7 +34,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer {
     let service = &context.site.service;
     let precomputed = service.precomputed(&context.catalog, volume).await?;
-    let dataset = context.catalog.known(&volume.token)?;
+    let dataset = context.catalog.requested_dataset(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
     // The problem of a table is told where the table is asked for, and in the description of the
     // dataset.
@@ -64,7 +64,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
 
 /// The names and properties of the labels of a channel, which are the same at all time points.
 async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer {
-    let dataset = context.catalog.known(&volume.token)?;
+    let dataset = context.catalog.requested_dataset(&volume.token)?;
     let names = dataset.names(&volume.channel)?;
     let table = context.site.service.names(dataset, names).await?;
     let channel = volume.channel.clone();

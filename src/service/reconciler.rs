@@ -231,7 +231,7 @@ fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Na
 fn differs(catalog: &Catalog, token: &Name, wanted: &DatasetSettings) -> bool {
     match catalog.dataset(token) {
         Some(known) if *known.settings == *wanted => {
-            let is_quiet = known.live && wanted.growing.is_none() && !known.is_written();
+            let is_quiet = known.live && wanted.growing.is_none() && !known.is_being_written();
             known.find_change() || is_quiet
         }
         _ => true,

@@ -122,7 +122,7 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
     match &survey {
         Ok(survey) => {
             channel.keep(survey);
-            channel.note(survey);
+            channel.save_survey(survey);
             let window = channel.window().unwrap_or(survey.window);
             tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
         }

@@ -37,7 +37,7 @@ pub struct ArrayLevel {
 }
 
 impl ArrayLevel {
-    /// Whether both levels have the same metadata.
+    /// Whether this level and another channel's level have the same metadata.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.level == other.level
             && self.size == other.size
@@ -47,7 +47,8 @@ impl ArrayLevel {
             && self.fill.as_ref().map(Samples::bytes) == other.fill.as_ref().map(Samples::bytes)
     }
 
-    /// The encoding of the level's chunks if stored chunks are passed through where possible.
+    /// The encoding of the level's chunks where stored chunks are passed through if possible; other
+    /// chunks are encoded with Zstandard.
     pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
         let in_zstd = self.in_zstd(voxel);
         match self.stored {

@@ -5,7 +5,7 @@ use voltile_base::units;
 use voltile_hdf5::volume::ChunkCoding;
 
 use super::array::ArrayLevel;
-use crate::catalog::chunks::{SECTION, usual};
+use crate::catalog::chunks::{SECTION, default_chunk};
 use crate::catalog::{Channel, Dataset, StoredLevel};
 
 /// The minimum size in bytes of stored chunks that are passed through: clients request each chunk
@@ -16,8 +16,8 @@ const MIN_PASSED_BYTES: u64 = 1 << 10;
 const MAX_PASSED_BYTES: u64 = 64 << 20;
 
 impl Dataset {
-    /// The levels of a channel as arrays. Derived levels are left out if a chunk of usual shape
-    /// needs more voxels than the limit for boxes allows.
+    /// The levels of a channel as arrays. Derived levels are left out if even a chunk of a default
+    /// shape needs more voxels than the limit for boxes allows.
     pub(super) fn array_levels(&self, channel: &Channel) -> Vec<ArrayLevel> {
         let views = self.listed_views(channel);
         let levels = views
@@ -27,7 +27,7 @@ impl Dataset {
     }
 
     /// A level as an array; `None` if its chunks would need more voxels than the limit for boxes
-    /// allows. If `may_shrink`, they are made smaller until they do not.
+    /// allows. If `may_shrink`, chunks are made smaller until they are within the limit.
     pub(super) fn array_level(
         &self,
         channel: &Channel,
@@ -40,6 +40,7 @@ impl Dataset {
             .filter(|level| level.chunk().as_ref().is_some_and(affords));
         let stored = own.and_then(|level| self.passes_to_zarr(channel, level).ok());
         let chunk = match own {
+            // Chunks that are passed through keep their shape, whether or not it suits clients.
             Some(level) if stored.is_some() => level.chunk(),
             Some(level) => level.suitable_chunk(channel.voxel).ok(),
             None => None,
@@ -71,12 +72,12 @@ impl Dataset {
         let bytes = chunk
             .volume()
             .saturating_mul(channel.voxel.stored_bytes() as u64);
-        let is_only_one = chunk
+        let is_only_chunk = chunk
             .zip(level.shape.size, |edge, extent| edge >= extent)
             .everywhere();
         if bytes > MAX_PASSED_BYTES
             || chunk.volume() > self.limits.voxels_per_box
-            || (bytes < MIN_PASSED_BYTES && !is_only_one)
+            || (bytes < MIN_PASSED_BYTES && !is_only_chunk)
         {
             return Err(format!(
                 "its chunks of {chunk} are not between {} and {}, or have more voxels than render.max_voxels_per_box",
@@ -88,14 +89,15 @@ impl Dataset {
     }
 }
 
-/// A chunk shape that may be read, clipped to the level.
+/// A chunk shape that `affords` allows, clipped to the level; `None` if there is none. If
+/// `may_shrink`, a section is halved along its longest edge until it is allowed.
 fn choose_chunk(
     size: Xyz<u64>,
     affords: impl Fn(&Xyz<u64>) -> bool,
     may_shrink: bool,
 ) -> Option<Xyz<u64>> {
-    if let Some(usual) = usual(&affords) {
-        return Some(usual.zip(size, u64::min));
+    if let Some(chunk) = default_chunk(&affords) {
+        return Some(chunk.zip(size, u64::min));
     }
     let mut chunk = SECTION.zip(size, u64::min);
     while !affords(&chunk) {

@@ -59,13 +59,13 @@ impl<'a> Multiscale<'a> {
         levels: &'a [ArrayLevel],
     ) -> Self {
         let first = channels[0];
-        let count = match first.kind {
+        let components = match first.kind {
             Kind::Rgb => 3,
             Kind::Image | Kind::Labels => channels.len() as u64,
         };
         let axes = ImageAxes {
             times: first.is_series.then_some(first.times),
-            channels: (count > 1).then_some(count),
+            channels: (components > 1).then_some(components),
             has_z: first.has_sections(),
         };
         Self {
@@ -90,7 +90,7 @@ impl<'a> Multiscale<'a> {
         }
     }
 
-    /// The position of the first voxel in the dataset's space, in voxels of level 0.
+    /// The position of the first voxel in voxels of level 0, see [`Dataset::position`].
     pub fn position(&self) -> Xyz<i64> {
         self.dataset.position(self.first())
     }
@@ -177,7 +177,8 @@ impl<'a> Multiscale<'a> {
             axes.find(|(axis, _)| **axis == letter)
                 .map_or(0, |(_, at)| *at)
         };
-        // A chunk of an RGB channel holds all components: its index along c is 0.
+        // A chunk of an RGB channel holds all components, so its index along c is 0, the only
+        // channel.
         let channel = self
             .channels
             .get(index_along('c') as usize)

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use voltile_hdf5::volume::hdf5::OpenFile;
 
-use super::stored::names;
-use super::table::{IDS, places};
+use super::stored::column_names;
+use super::table::{IDS, id_and_name};
 use super::text;
 use crate::config::NamesSettings;
 
-/// At most this many datasets are inspected.
-const MAX_LOOKED_AT: usize = 10_000;
-/// The maximum size in bytes of a table beside a file that is looked at.
-const MAX_TABLE: usize = 64 << 20;
+/// The maximum number of datasets that are inspected.
+const MAX_DATASETS: usize = 10_000;
+/// The maximum size in bytes of a table beside the file.
+const MAX_BYTES: usize = 64 << 20;
 /// The table that BrainGlobe puts beside the volumes of an atlas.
 const STRUCTURES: &str = "structures.csv";
 
@@ -27,7 +27,8 @@ pub(in crate::catalog) fn propose(
     has_other_labels: bool,
 ) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
-    let with_groups = paths.iter().take(MAX_LOOKED_AT).flat_map(|path| {
+    // A table is a dataset, or the group of a dataset that is named like a column of ids.
+    let with_groups = paths.iter().take(MAX_DATASETS).flat_map(|path| {
         let group = path
             .rsplit_once('/')
             .filter(|(_, name)| IDS.iter().any(|id| id.eq_ignore_ascii_case(name)));
@@ -36,7 +37,7 @@ pub(in crate::catalog) fn propose(
     let places: BTreeSet<&str> = with_groups.flatten().collect();
     let mut tables: Vec<_> = places
         .into_iter()
-        .filter_map(|path| Some((path, found(file, path)?)))
+        .filter_map(|path| Some((path, table_at(file, path)?)))
         .collect();
     if has_other_labels || tables.len() > 1 {
         tables.retain(|(path, _)| path.contains(channel));
@@ -44,15 +45,12 @@ pub(in crate::catalog) fn propose(
     if let [(_, table)] = tables.as_slice() {
         return Some(table.clone());
     }
-    let beside = file
-        .location()
-        .path()
-        .and_then(Path::parent)?
-        .join(STRUCTURES);
     if has_other_labels {
         return None;
     }
-    text::read(&beside, &NamesSettings::default(), &Cell::new(MAX_TABLE)).ok()?;
+    let folder = file.location().path().and_then(Path::parent)?;
+    let beside = folder.join(STRUCTURES);
+    text::read(&beside, &NamesSettings::default(), &Cell::new(MAX_BYTES)).ok()?;
     Some(NamesSettings {
         file: Some(beside),
         ..NamesSettings::default()
@@ -61,9 +59,9 @@ pub(in crate::catalog) fn propose(
 
 /// The table at a path, if it has a column of numbers that are usually ids, and one of texts that
 /// are usually names.
-fn found(file: &OpenFile, path: &str) -> Option<NamesSettings> {
+fn table_at(file: &OpenFile, path: &str) -> Option<NamesSettings> {
     let columns = file.columns(path).ok()?;
-    let (id, name) = places(&names(&columns), &NamesSettings::default()).ok()?;
+    let (id, name) = id_and_name(&column_names(&columns), &NamesSettings::default()).ok()?;
     let id = columns.get(id)?;
     let name = columns.get(name?)?;
     let is_table = !id.is_text && name.is_text && id.rows == name.rows && id.rows > 0;

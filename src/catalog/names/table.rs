@@ -7,9 +7,10 @@ use memchr::memmem::Finder;
 
 use crate::config::NamesSettings;
 
-/// The size in bytes of an id while the table is sorted.
+/// The size in bytes of an id while the table is sorted: the id, and a pair of id and row.
 const ID: usize = 24;
-/// The size in bytes of a cell without its text.
+/// The size in bytes of a cell without its text while its column is sorted: the end of the cell in
+/// the old and in the new order.
 const CELL: usize = 8;
 /// The maximum number of columns that are read.
 const MAX_COLUMNS: usize = 256;
@@ -68,38 +69,38 @@ pub struct Column {
 pub(super) struct UnsortedTable<'r> {
     ids: Vec<u64>,
     columns: Vec<Column>,
-    /// The numbers of the columns of ids and of names.
-    places: (usize, Option<usize>),
+    /// The indices of the columns of ids and of names.
+    id_and_name: (usize, Option<usize>),
     /// The number of the first row, for errors.
     first: usize,
     /// The number of bytes that the table may still take; 0 after it was too large.
     room: &'r Cell<usize>,
 }
 
-/// The numbers of the columns of ids and of names: those that the settings name, else those with
-/// usual names.
-pub(super) fn places(
+/// The indices of the columns of ids and of names: the columns that the settings name, else columns
+/// with usual names.
+pub(super) fn id_and_name(
     columns: &[&str],
     settings: &NamesSettings,
 ) -> Result<(usize, Option<usize>), String> {
     let id = match &settings.id {
-        Some(id) => place(columns, id).ok_or_else(|| no_column(columns, id))?,
+        Some(id) => index_of(columns, id).ok_or_else(|| no_column(columns, id))?,
         None => IDS
             .into_iter()
-            .find_map(|usual| place(columns, usual))
+            .find_map(|usual| index_of(columns, usual))
             .ok_or_else(|| no_column(columns, &IDS.join(" or ")))?,
     };
     let name = match &settings.name {
-        Some(name) => Some(place(columns, name).ok_or_else(|| no_column(columns, name))?),
+        Some(name) => Some(index_of(columns, name).ok_or_else(|| no_column(columns, name))?),
         None => NAMES
             .into_iter()
-            .filter_map(|usual| place(columns, usual))
-            .find(|place| *place != id),
+            .filter_map(|usual| index_of(columns, usual))
+            .find(|index| *index != id),
     };
-    Ok((id, name.filter(|place| *place != id)))
+    Ok((id, name.filter(|index| *index != id)))
 }
 
-fn place(columns: &[&str], wanted: &str) -> Option<usize> {
+fn index_of(columns: &[&str], wanted: &str) -> Option<usize> {
     columns
         .iter()
         .position(|column| column.eq_ignore_ascii_case(wanted))
@@ -125,7 +126,7 @@ impl<'r> UnsortedTable<'r> {
                 header.len()
             ));
         }
-        let places = places(header, settings)?;
+        let id_and_name = id_and_name(header, settings)?;
         let columns = header.iter().map(|name| Column {
             name: (*name).to_owned(),
             is_number: true,
@@ -134,40 +135,40 @@ impl<'r> UnsortedTable<'r> {
         Ok(Self {
             ids: Vec::new(),
             columns: columns.collect(),
-            places,
+            id_and_name,
             first,
             room,
         })
     }
 
-    /// Adds the next cell of a column.
-    pub fn push(&mut self, place: usize, cell: &[u8]) -> Result<(), String> {
-        let Some(column) = self.columns.get_mut(place) else {
+    /// Adds the next cell of the column with this index.
+    pub fn push(&mut self, index: usize, cell: &[u8]) -> Result<(), String> {
+        let Some(column) = self.columns.get_mut(index) else {
             return Ok(());
         };
-        let is_id = place == self.places.0;
-        let number = if is_id {
+        let is_id = index == self.id_and_name.0;
+        let cells_before = if is_id {
             self.ids.len()
         } else {
             column.ends.len()
         };
-        let row = self.first + number;
+        let row = self.first + cells_before;
         let Ok(cell) = str::from_utf8(cell) else {
             let problem = "it is not UTF-8; write the table with texts in UTF-8";
-            return Err(wrong(row, column, problem));
+            return Err(cell_error(row, column, problem));
         };
-        let taken = if is_id { ID } else { CELL + cell.len() };
-        self.room.set(self.room.get().saturating_sub(taken));
+        let bytes = if is_id { ID } else { CELL + cell.len() };
+        self.room.set(self.room.get().saturating_sub(bytes));
         if self.room.get() == 0 {
             let problem = "up to here the table takes a quarter of render.boxes, the limit";
-            return Err(wrong(row, column, problem));
+            return Err(cell_error(row, column, problem));
         }
         if is_id {
             let Some(id) = parsed_id(cell) else {
                 let most = u64::MAX;
                 let problem =
                     format!("{cell:?} is not an id: a whole number from 0 to {most} is expected");
-                return Err(wrong(row, column, &problem));
+                return Err(cell_error(row, column, &problem));
             };
             self.ids.push(id);
             return Ok(());
@@ -180,18 +181,20 @@ impl<'r> UnsortedTable<'r> {
 
     /// The whole table, in which each id occurs once.
     pub fn sorted(self) -> Result<Labels, String> {
-        let (id, name) = self.places;
+        let (id, name) = self.id_and_name;
         let mut columns = self.columns;
         let mut names = name.map(|name| columns.remove(name));
-        columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
+        // Removing the column of names has moved the columns after it.
+        let is_id_moved = name.is_some_and(|name| name < id);
+        columns.remove(if is_id_moved { id - 1 } else { id });
         let mut order: Vec<(u64, u32)> = self.ids.into_iter().zip(0..).collect();
         order.sort_unstable();
         let (ids, rows): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
-        // Columns in order are copied too, so that they take no more memory than they need.
+        // Columns that are in order already are copied too, to free memory that they do not need.
         for column in names.iter_mut().chain(&mut columns) {
             column.arrange(&rows);
         }
-        let Some(rank) = ids.windows(2).position(|pair| pair.first() == pair.last()) else {
+        let Some(rank) = ids.windows(2).position(|pair| pair[0] == pair[1]) else {
             return Ok(Labels {
                 ids,
                 names,
@@ -208,11 +211,11 @@ impl<'r> UnsortedTable<'r> {
     }
 }
 
-fn wrong(row: usize, column: &Column, problem: &str) -> String {
+fn cell_error(row: usize, column: &Column, problem: &str) -> String {
     format!("row {row}, column {:?}: {problem}", column.name)
 }
 
-/// A whole number; programs that take ids for floats write `7.0`.
+/// The id in a cell, such as `7`; some programs store ids as floats and write `7.0`.
 fn parsed_id(cell: &str) -> Option<u64> {
     let (whole, zeros) = cell.trim().split_once('.').unwrap_or((cell.trim(), ""));
     whole
@@ -237,7 +240,7 @@ impl Column {
         self.ends.push(self.text.len() as u32);
     }
 
-    /// Brings the cells into another order.
+    /// Brings the cells into another order: next comes the cell of each of these rows.
     fn arrange(&mut self, rows: &[u32]) {
         let mut arranged = Self {
             name: std::mem::take(&mut self.name),
@@ -289,26 +292,26 @@ impl Labels {
     }
 
     /// The ranks of at most `most` labels with ids above `after` and a text that contains `wanted`,
-    /// whatever the case; and whether there are more. Ends early once `is_wanted` is false.
+    /// whatever the case; and whether there are more. Ends early once `goes_on` is false.
     pub fn page(
         &self,
         after: Option<u64>,
         most: usize,
         wanted: &str,
-        is_wanted: impl Fn() -> bool,
+        goes_on: impl Fn() -> bool,
     ) -> (Vec<usize>, bool) {
         let first = after.map_or(0, |id| self.ids.partition_point(|known| *known <= id));
         let wanted = wanted.to_lowercase();
         let finder = Finder::new(&wanted);
         let mut lower = String::new();
-        let of_texts = self.properties.iter().filter(|column| !column.is_number);
-        let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
+        let properties = self.properties.iter().filter(|column| !column.is_number);
+        let searched: Vec<&Column> = self.names.iter().chain(properties).collect();
         let mut found = Vec::new();
         for rank in first..self.count() {
-            if !is_wanted() {
+            if !goes_on() {
                 break;
             }
-            let mut texts = texts.iter().map(|column| column.get(rank));
+            let mut texts = searched.iter().map(|column| column.get(rank));
             if !wanted.is_empty() && !texts.any(|text| contains(&finder, text, &mut lower)) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Tables of labels in text files: CSV, also with tabs or semicolons.
+//! Tables of labels in text files: CSV, separated by commas, tabs or semicolons.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ use voltile_base::flow::stalls;
 use super::table::{Labels, UnsortedTable};
 use crate::config::NamesSettings;
 
-/// The separator is found in this many bytes of the first line.
+/// The maximum number of bytes of the first line in which the separator is looked for.
 const MAX_LINE: u64 = 1 << 16;
 
 /// Reads the table in a text file, whose first line names the columns. Errors name the row (the
@@ -23,17 +23,17 @@ pub(super) fn read(
     settings: &NamesSettings,
     room: &Cell<usize>,
 ) -> Result<Labels, String> {
-    let about = NotedFile::open(path)
+    let metadata = NotedFile::open(path)
         .and_then(|file| file.opened.metadata())
         .map_err(|error| unreadable(&error))?;
-    if !about.is_file() {
+    if !metadata.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    if about.len() > room.get() as u64 {
+    if metadata.len() > room.get() as u64 {
         room.set(0);
         return Err(format!(
             "it has {} bytes, more than a quarter of render.boxes",
-            about.len()
+            metadata.len()
         ));
     }
     let delimiter = delimiter(path).map_err(|error| unreadable(&error))?;
@@ -42,14 +42,15 @@ pub(super) fn read(
         .from_reader(NotedFile::open(path).map_err(|error| unreadable(&error))?);
     let header = reader.headers().map_err(|error| in_words(&error))?;
     let header: Vec<&str> = header.iter().map(str::trim).collect();
-    let mut table = UnsortedTable::new(&header, settings, 2, room)?;
+    let first_row = 2;
+    let mut table = UnsortedTable::new(&header, settings, first_row, room)?;
     let mut record = ByteRecord::new();
     while reader
         .read_byte_record(&mut record)
         .map_err(|error| in_words(&error))?
     {
-        for (place, cell) in record.iter().enumerate() {
-            table.push(place, cell)?;
+        for (index, cell) in record.iter().enumerate() {
+            table.push(index, cell)?;
         }
     }
     table.sorted()
@@ -59,17 +60,18 @@ fn unreadable(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-/// The separator that occurs most often in the first line of a file.
+/// The separator that occurs most often in the first line of a file; a comma if there is none.
 fn delimiter(path: &Path) -> io::Result<u8> {
     let mut line = Vec::new();
     let mut start = BufReader::new(NotedFile::open(path)?.take(MAX_LINE));
     start.read_until(b'\n', &mut line)?;
+    // The last of several that occur equally often wins: the comma, if it is among them.
     let separators = [b';', b'\t', b','].into_iter();
     let most = separators.max_by_key(|wanted| line.iter().filter(|byte| *byte == wanted).count());
     Ok(most.unwrap_or(b','))
 }
 
-/// A file that notes its reads, because they may hang.
+/// A file that registers each read with [`stalls`], because it may hang.
 struct NotedFile {
     opened: File,
     place: Arc<Path>,

@@ -89,6 +89,7 @@ impl PrecomputedEncoding {
         }
     }
 
+    /// The encoding of a box of this size.
     pub(super) fn of_box(self, size: Xyz<u64>, coding: Coding) -> BoxEncoding {
         let voxel = self.voxel;
         match self.is_compressed {
@@ -147,7 +148,7 @@ impl Channel {
     }
 }
 
-/// A coordinate counted from an offset; `None` if it lies before it.
+/// A coordinate counted from an offset; `None` if it lies before the offset.
 fn from_offset(at: i64, offset: i64) -> Option<u64> {
     u64::try_from(at.checked_sub(offset)?).ok()
 }
@@ -164,11 +165,11 @@ impl PrecomputedScale {
             .zip(self.size, |start, size| start < size)
             .everywhere();
         let is_chunk = self.chunk_sizes.iter().any(|shape| {
-            let is_first = start.zip(*shape, |start, edge| start % edge == 0);
-            let clipped = start
+            let is_on_grid = start.zip(*shape, |start, edge| start % edge == 0);
+            let clipped_end = start
                 .zip(*shape, u64::saturating_add)
                 .zip(self.size, u64::min);
-            is_first.everywhere() && end == clipped
+            is_on_grid.everywhere() && end == clipped_end
         });
         (is_inside && is_chunk).then(|| Region::between(start, end))
     }
