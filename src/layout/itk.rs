@@ -5,6 +5,9 @@
 //! Three or four bytes for each voxel are a colour (ITK's own types of three and four bytes are RGB
 //! and RGBA pixels); other components are vectors. `Directions` next to them has a row for each
 //! axis, x first: the direction in which it runs in space.
+//!
+//! Example: `/ITKImage/0/VoxelData` of 60 × 256 × 256 × 3 unsigned bytes, next to the `Spacing`
+//! 0.5, 0.5, 2, is a volume in colour with the axes zyxc and voxels of 0.5 × 0.5 × 2 mm.
 
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
