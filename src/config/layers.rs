@@ -284,8 +284,8 @@ fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
         .unwrap_or(Path::new(""))
 }
 
-/// The token of a file: its stem. If other files have the same stem (unless it `is_alone`), or if it
-/// `is_taken`, the name of the folder precedes it; if the result is taken too, `_2`, `_3`, …
+/// The token of a file: its stem. If other files have the same stem (unless it `is_alone`), or if
+/// it `is_taken`, the name of the folder precedes it; if the result is taken too, `_2`, `_3`, …
 /// follow. For example `raw` for `a/b/raw.h5`, but `b.raw` if there is `a/c/raw.h5`, too.
 fn token_of(
     file: &Location,

@@ -540,16 +540,17 @@ where
 pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WindowRule>, D::Error> {
     let right = "two limits such as [10, 240] (finite, whole ones from -2^63 to 2^64-1), \"auto\" or \"full\"";
     read(from, right, |value| match &value.kind {
-        ValueKind::String(text) if text == "auto" => Some(Some(WindowRule::Auto)),
-        ValueKind::String(text) if text == "full" => Some(Some(WindowRule::Full)),
+        ValueKind::String(text) if text == "auto" => Some(WindowRule::Auto),
+        ValueKind::String(text) if text == "full" => Some(WindowRule::Full),
         ValueKind::Array(limits) => {
             let [lo, hi] = limits.as_slice() else {
                 return None;
             };
-            Some(Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?))))
+            Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?)))
         }
         _ => None,
     })
+    .map(Some)
 }
 
 /// A window in integers if both limits are integers, else in floating point.
@@ -567,13 +568,10 @@ fn limits_of(lo: Number, hi: Number) -> Window {
 pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Number>>, D::Error> {
     let right = "a list of numbers (finite or nan, whole ones from -2^63 to 2^64-1)";
     read(from, right, |value| match &value.kind {
-        ValueKind::Array(items) => items
-            .iter()
-            .map(number_or_nan)
-            .collect::<Option<_>>()
-            .map(Some),
+        ValueKind::Array(items) => items.iter().map(number_or_nan).collect(),
         _ => None,
     })
+    .map(Some)
 }
 
 fn number_or_nan(value: &Value) -> Option<Number> {
