@@ -47,7 +47,8 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// `None` if the voxel size of either is unknown, or their units cannot be compared.
+    /// `None` if the voxel size of the labels or the image is unknown, or their units cannot be
+    /// compared.
     fn measure(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
         let own_unit = labels.facts.voxel_unit.as_deref();
         let image_unit = image.facts.voxel_unit.as_deref();
@@ -103,9 +104,9 @@ fn is_whole_ratio(ratio: f64) -> bool {
 
 /// The transform of repeated voxels. A file gives the position of either the corner or the centre
 /// of the first stored voxel. It is taken for the centre if only then the centres of repeated
-/// voxels coincide with centres of the image's voxels: labels of 8 nm at 2 nm, over voxels of 4 nm
-/// at 0, are at 0.5 voxels of the image; they are repeated twice, and the first of both is half a
-/// voxel before that, at 0.
+/// voxels coincide with centres of the image's voxels. For example, labels of 8 nm are at 2 nm, and
+/// the image, of 4 nm, at 0: then 2 nm is the centre of the first stored voxel, because the centres
+/// of its two repeated voxels, at 0 and 4 nm, coincide with the image's.
 fn finer_transform(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
     let repeated = labels.divided(times.map(|times| times as f64));
     let Some(image) = image.transforms.first() else {

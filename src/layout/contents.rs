@@ -2,7 +2,7 @@
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone
 //! can hold hundreds of thousands. Thumbnails and other datasets that are never channels are set
-//! aside here; [`super::rank`] decides how likely each of the rest is to be the data.
+//! aside here; [`super::rank`] decides how likely each other dataset is to be the data.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;

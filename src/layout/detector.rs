@@ -108,7 +108,7 @@ fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Numbere
         .iter()
         .map(|volume| (volume.path.as_str(), Ok(*volume)));
     let links = missing.iter().map(|link| (link.path.as_str(), Err(link)));
-    // Where several names have the same number, the first dataset has it.
+    // If several names have the same number (`data_000001`, `data_0000001`), the first is taken.
     for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
             runs.entry((group_of(path), prefix))
@@ -286,7 +286,7 @@ impl<'a> Stack<'a> {
         frame_bytes.saturating_mul(self.frames()) <= i64::MAX as u64
     }
 
-    /// Whether a virtual dataset in the same group has all its frames.
+    /// Whether a dataset is a virtual one in the same group that has all frames of this stack.
     fn is_shown_by(&self, volume: &Candidate) -> bool {
         volume.is_virtual
             && group_of(&volume.path) == group_of(&self.named_by)

@@ -4,7 +4,7 @@
 //! field are named in ODL in `/HDFEOS INFORMATION/StructMetadata.0` (continued in `.1`, …), and, in
 //! augmented files, by dimension scales ([`super::dimensions`]). If neither tells, the last two
 //! axes are y, x: the rows and columns of a grid, or the lines and samples of a swath; an axis
-//! before them is z, another one time. Missing values are read by [`super::netcdf`].
+//! before them is z, and one more before it is time. Missing values are read by [`super::netcdf`].
 //!
 //! Example: `/HDFEOS/GRIDS/Daily/Data Fields/Reflectance`, with the line
 //! `DimList=("Band","YDim","XDim")` for this field, has the axes cyx.

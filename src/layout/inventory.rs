@@ -4,8 +4,9 @@
 //! It is JSON in one attribute of the root group:
 //!
 //! ```json
-//! {"version": 1, "role": "sidecar", "originals": [{…}], "channels": [{"name": "image", …, "levels":
-//!  [{"level": 1, "factor": [2, 2, 1], "size": [256, 256, 40], "path": "/image/s1", "made": true}]}]}
+//! {"version": 1, "role": "sidecar", "originals": [{…}], "channels": [{"name": "image", …,
+//!  "levels": [{"level": 1, "factor": [2, 2, 1], "size": [256, 256, 40], "path": "/image/s1",
+//!              "made": true}]}]}
 //! ```
 //!
 //! A *sidecar* holds the derived levels of another file, a *volume* all levels of its channels.
@@ -243,7 +244,7 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 }
 
 impl Paths {
-    /// All of them as text, identical whenever the same file is opened: `/raw`, or `times /t0/raw
+    /// All paths as text, which is the same whenever the file is opened: `/raw`, or `times /t0/raw
     /// and others, 9 in all, DIGEST`.
     pub fn in_words(&self) -> String {
         let (kind, all): (&str, Vec<String>) = match self {

@@ -170,9 +170,9 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
 }
 
 /// The distances in a table between adjacent positions along time and space. The table has a value
-/// for each position along as many leading axes as its length says: a table of 20 values for tzyx
-/// of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no number of leading
-/// axes fits, or if channels are among them.
+/// for each position along some leading axes; its length tells how many they are: a table of 20
+/// values for tzyx of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no
+/// number of leading axes fits, or if channels are among them.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let leading =
         (0..=shape.len()).find(|count| shape[..*count].iter().product::<u64>() == length as u64)?;

@@ -151,7 +151,7 @@ fn finest_paths(channel: &FoundChannel) -> impl Iterator<Item = &str> {
         .flat_map(|level| level.paths.all())
 }
 
-/// Whether the dataset is the signal of its group, which the attributes of either may say.
+/// Whether the dataset is the signal of its group, by an attribute of the group or of its own.
 fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
     let is_named = group
         .text("signal")

@@ -1,4 +1,4 @@
-//! Pyramids of plain datasets: which volumes of a file are levels of the same one.
+//! Pyramids of plain datasets: which datasets of a file are levels of one volume.
 //!
 //! Three conventions are known:
 //!
@@ -92,7 +92,8 @@ impl<'a> Pyramid<'a> {
     }
 }
 
-/// Groups volumes that are levels of one volume; the rest stays single. Ordered by finest level.
+/// Groups datasets that are levels of one volume; all others are volumes with one level. Ordered by
+/// finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();

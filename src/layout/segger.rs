@@ -6,8 +6,8 @@
 //! is the voxel size and its last column the origin, if the axes are not rotated. The unit is not
 //! stated. Regions are grouped in a tree (`parent_ids`), which is not shown.
 //!
-//! Example: `/mask` of 60 × 100 × 100 in such a file is the channel `mask` of labels with the axes
-//! zyx.
+//! Example: `/mask` of 60 × 100 × 100 in a file of this format is the channel `mask` of labels with
+//! the axes zyx.
 
 use voltile_base::geometry::Xyz;
 

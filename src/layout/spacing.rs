@@ -27,7 +27,7 @@ pub(super) struct Spacing {
     pub step: f64,
     /// The first position.
     pub first: Option<f64>,
-    /// The unit of both.
+    /// The unit of `step` and `first`.
     pub unit: Option<String>,
 }
 

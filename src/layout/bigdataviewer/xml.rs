@@ -2,9 +2,9 @@
 //! registrations.
 //!
 //! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is
-//! `FILE.xml` next to `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5
-//! file. Files that cannot be read or describe something else are passed over: nothing in them is
-//! required. Parsing takes many times as much memory as the file is long, so only one file is
+//! `FILE.xml` next to `FILE.h5`, else an XML file in the same folder whose `ImageLoader` names the
+//! HDF5 file. Files that cannot be read or describe something else are passed over: nothing in them
+//! is required. Parsing takes many times as much memory as the file is long, so only one file is
 //! parsed, and only once.
 //!
 //! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to
