@@ -1,8 +1,9 @@
 //! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
 //! Marks of datasets are used first (see [`super::marks`]). The rest is guessed (see
-//! [`super::guess`]); and a voxel size known for only one of several volumes with the same extents
-//! applies to all. Layouts that only mark datasets find their channels through this module.
+//! [`super::guess`]); and a voxel size known for some of several volumes with the same extents
+//! applies to all, unless these volumes have different ones. Layouts that only mark datasets find
+//! their channels through this module.
 
 use std::collections::HashMap;
 use std::f64::consts::PI;
