@@ -161,7 +161,7 @@ pub struct Discovery {
 /// Recognises a file's layout and finds its channels.
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let contents = Contents::new(file);
-    let (layout, because) = recognised(&contents);
+    let (layout, because) = layout_of(&contents);
     let name = layout.name;
     let mut channels = match layout.channels {
         ChannelSource::Volumes => plain::channels(&contents, |_| true),
@@ -193,7 +193,7 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
 }
 
 /// The first layout that recognises a file, and why.
-fn recognised(contents: &Contents<'_>) -> (Layout, String) {
+fn layout_of(contents: &Contents<'_>) -> (Layout, String) {
     for layout in LAYOUTS {
         if let Some(because) = layout.recognises(contents) {
             return (*layout, because);
@@ -202,13 +202,14 @@ fn recognised(contents: &Contents<'_>) -> (Layout, String) {
     (PLAIN, "it is an HDF5 file of no known layout".to_owned())
 }
 
-/// Takes the channels that lie beside the data out of a list. Tables are the data if there is
-/// nothing more likely.
+/// Takes the channels that lie beside the data out of a list: channels of a lower rank than
+/// [`Rank::Ordinary`]. If there are none of this rank or above, the best rank of all is the data.
 fn take_beside(channels: &mut Vec<FoundChannel>) -> Vec<FoundChannel> {
     let likeliest = channels.iter().map(|channel| channel.rank).min();
-    let last_of_data = likeliest.unwrap_or_default().max(Rank::Ordinary);
+    let lowest_of_data = likeliest.unwrap_or_default().max(Rank::Ordinary);
+    // Ranks that are less likely compare as greater.
     channels
-        .extract_if(.., |channel| channel.rank > last_of_data)
+        .extract_if(.., |channel| channel.rank > lowest_of_data)
         .collect()
 }
 

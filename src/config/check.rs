@@ -6,7 +6,7 @@ use config::{Value, ValueKind};
 use voltile_base::geometry::Xyz;
 
 use super::faults::{Notes, child};
-use super::layers::below;
+use super::layers::value_of;
 use super::settings::{ChannelSettings, DatasetSettings, Server, Settings};
 use super::values;
 
@@ -27,7 +27,7 @@ pub(super) fn check_names(tree: &Value, notes: &mut Notes) {
 
 /// The entries of the table at a key.
 fn tables<'v>(tree: &'v Value, key: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    let table = match below(Some(tree), key).map(|value| &value.kind) {
+    let table = match value_of(Some(tree), key).map(|value| &value.kind) {
         Some(ValueKind::Table(table)) => Some(table),
         _ => None,
     };
@@ -39,7 +39,7 @@ pub(super) fn check(settings: &Settings, notes: &mut Notes) {
     check_server(&settings.server, notes);
     for (number, entry) in settings.access.iter().enumerate() {
         if entry.secrets.as_os_str().is_empty() {
-            notes.fault_if_readable(
+            notes.fault_unless_faulty(
                 format!("access[{number}].secrets"),
                 "a file with one secret per line is needed, such as secrets = \"lab.txt\"",
             );
@@ -54,7 +54,7 @@ fn check_server(server: &Server, notes: &mut Notes) {
     if let Some(tls) = &server.tls {
         for (key, path) in [("certificate", &tls.certificate), ("key", &tls.key)] {
             if path.as_os_str().is_empty() {
-                notes.fault_if_readable(
+                notes.fault_unless_faulty(
                     format!("server.tls.{key}"),
                     "is required for TLS: the path of a file in PEM format",
                 );
@@ -68,9 +68,10 @@ fn check_server(server: &Server, notes: &mut Notes) {
                 "a mount {} exists already; each needs a different tile_service",
                 mount.tile_service
             );
-            notes.fault_if_readable(format!("server.mounts[{number}]"), problem);
+            notes.fault_unless_faulty(format!("server.mounts[{number}]"), problem);
         }
     }
+    // The path begins with a slash, unless it is empty.
     let first = server.base_path.split('/').nth(1).unwrap_or_default();
     if seen.iter().any(|name| name.as_str() == first) {
         let problem =
@@ -79,7 +80,7 @@ fn check_server(server: &Server, notes: &mut Notes) {
     }
 }
 
-/// A dataset without a file needs a file in every channel.
+/// Checks the channels, and that a dataset without a file has a file in every channel.
 fn check_dataset(key: &str, dataset: &DatasetSettings, notes: &mut Notes) {
     for (name, channel) in &dataset.channels {
         let key = child(&format!("{key}.channels"), name.as_str());
@@ -96,12 +97,12 @@ fn check_dataset(key: &str, dataset: &DatasetSettings, notes: &mut Notes) {
         .collect();
     if !without_file.is_empty() {
         let names = without_file.join(", ");
-        notes.fault_if_readable(
+        notes.fault_unless_faulty(
             format!("{key}.file"),
             format!("a file is needed here, or in each channel; missing for {names}"),
         );
     } else if dataset.channels.is_empty() && !notes.is_faulty(&format!("{key}.channels")) {
-        notes.fault_if_readable(
+        notes.fault_unless_faulty(
             format!("{key}.file"),
             "a dataset needs a file, such as file = \"data/kasthuri11.h5\"",
         );
@@ -111,14 +112,14 @@ fn check_dataset(key: &str, dataset: &DatasetSettings, notes: &mut Notes) {
 fn check_channel(key: &str, channel: &ChannelSettings, notes: &mut Notes) {
     let has_levels = !channel.levels.is_empty() || notes.is_faulty(&format!("{key}.levels"));
     if channel.file.is_some() && channel.path.is_none() && !has_levels {
-        notes.fault_if_readable(
+        notes.fault_unless_faulty(
             format!("{key}.path"),
             "a channel with a file of its own needs the path of the HDF5 dataset in it",
         );
     }
     for (number, level) in channel.levels.iter().enumerate() {
         if level.path.is_empty() {
-            notes.fault_if_readable(
+            notes.fault_unless_faulty(
                 format!("{key}.levels[{number}].path"),
                 "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"",
             );
@@ -133,7 +134,7 @@ fn check_channel(key: &str, channel: &ChannelSettings, notes: &mut Notes) {
     if let Some(names) = &channel.names
         && names.file.is_some() == names.path.is_some()
     {
-        notes.fault_if_readable(
+        notes.fault_unless_faulty(
             format!("{key}.names"),
             "either file or path is expected: a text file, or a table in the HDF5 file",
         );

@@ -4,7 +4,7 @@ use std::fmt;
 
 use config::{Value, ValueKind};
 
-/// The longest text that a fault repeats.
+/// The longest text that a fault repeats, in characters.
 const MAX_REPEATED: usize = 60;
 
 /// One error in a configuration.
@@ -49,8 +49,8 @@ impl Notes {
         self.warnings.push(Fault::new(key, problem));
     }
 
-    /// Adds a fault at a key, unless the value there has a fault already.
-    pub fn fault_if_readable(&mut self, key: String, problem: impl Into<String>) {
+    /// Adds a fault at a key, unless there is one already at the key or below it.
+    pub fn fault_unless_faulty(&mut self, key: String, problem: impl Into<String>) {
         if !self.is_faulty(&key) {
             self.fault(key, problem);
         }
@@ -103,10 +103,11 @@ pub(super) fn located(problem: &str, value: &Value) -> String {
 
 /// The error for a value of the wrong kind.
 pub(super) fn expected(right: &str, found: &Value) -> String {
-    format!("{right} is expected, not {}", described(found))
+    format!("{right} is expected, not {}", in_words(found))
 }
 
-fn described(value: &Value) -> String {
+/// A value as the errors repeat it: `the text "lots"`, `a list of 2`.
+fn in_words(value: &Value) -> String {
     match &value.kind {
         ValueKind::String(text) if text.chars().count() > MAX_REPEATED => {
             "a longer text".to_owned()

@@ -33,7 +33,8 @@ const BETWEEN: &str = "__";
 /// The tables of single settings.
 const SECTIONS: [&str; 5] = ["server", "cache", "render", "files", "log"];
 
-/// The keys of paths of files, which in the configuration file are relative to it; see [`each`].
+/// The keys whose values are paths of files, which in the configuration file are relative to its
+/// folder; for the stars see [`for_each_at`].
 const PATHS: [&[&str]; 9] = [
     &["server", "unix_socket"],
     &["server", "tls", "certificate"],
@@ -55,7 +56,8 @@ pub struct Layers {
     pub files: Vec<Location>,
     /// Data files found in folders. A file that cannot be opened is left out.
     pub found: Vec<PathBuf>,
-    /// The folders that were searched. Names of folders below them tell apart files with one stem.
+    /// The folders that were searched. Files with the same stem are told apart by the names of the
+    /// folders below these.
     pub folders: Vec<PathBuf>,
     /// The tokens of files that were found before. Each file keeps its token, and no other gets it.
     pub known: BTreeMap<PathBuf, Name>,
@@ -66,7 +68,7 @@ pub struct Layers {
     pub set: Vec<String>,
     /// The addresses from `--bind`; override everything unless there are none.
     pub bind: Vec<String>,
-    /// The memory that this process may use, from which defaults are computed; `None`: it is
+    /// The memory that this process may use, which limits the default sizes; `None`: it is
     /// plentiful.
     pub memory: Option<Memory>,
 }
@@ -131,30 +133,31 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
             }
         }
     }
-    let files = tokens(layers, &file);
+    let files = datasets_of_files(layers, &file);
     let named = files
         .keys()
         .map(|token| nest(&["datasets", token.as_str()], table([])));
-    let below: Vec<Value> = named.chain([file]).collect();
-    let known = merged(below.clone(), notes);
-    let above = environment(&layers.env, &known, notes)
+    let lower: Vec<Value> = named.chain([file]).collect();
+    // Environment variables may refer to datasets and channels of the lower layers in any case.
+    let known = merged(lower.clone(), notes);
+    let upper = environment(&layers.env, &known, notes)
         .into_iter()
         .chain(flags(layers, notes));
-    let mut tree = merged(below.into_iter().chain(above), notes);
-    write_out(&mut tree);
+    let mut tree = merged(lower.into_iter().chain(upper), notes);
+    expand_short_forms(&mut tree);
     Some(MergedLayers { tree, files })
 }
 
 /// Replaces the short forms of values by the long ones: `levels = ["/a"]` by
 /// `levels = [{ path = "/a" }]`.
-fn write_out(tree: &mut Value) {
+fn expand_short_forms(tree: &mut Value) {
     let levels = ["datasets", "*", "channels", "*", "levels", "*"];
-    each(tree, &levels, &mut |value| wrap_text(value, "path"));
+    for_each_at(tree, &levels, &mut |value| wrap_text(value, "path"));
     let names = ["datasets", "*", "channels", "*", "names"];
-    each(tree, &names, &mut |value| wrap_text(value, "file"));
+    for_each_at(tree, &names, &mut |value| wrap_text(value, "file"));
 }
 
-/// Turns a text into a table with this text.
+/// Turns a text into a table that holds it under `key`; leaves other values as they are.
 fn wrap_text(value: &mut Value, key: &str) {
     if matches!(value.kind, ValueKind::String(_)) {
         *value = table([(key.to_owned(), value.clone())]);
@@ -163,7 +166,7 @@ fn wrap_text(value: &mut Value, key: &str) {
 
 /// Calls `change` with every value at a path of keys. A star stands for every name and every item
 /// of a list.
-fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
+fn for_each_at(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
     let Some((first, rest)) = keys.split_first() else {
         change(tree);
         return;
@@ -175,7 +178,7 @@ fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
         _ => Vec::new(),
     };
     for value in values {
-        each(value, rest, change);
+        for_each_at(value, rest, change);
     }
 }
 
@@ -207,7 +210,7 @@ fn nest<K: ToString>(path: &[K], mut value: Value) -> Value {
 }
 
 /// The value of a key; `None` unless `tree` is a table with this key.
-pub(super) fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
+pub(super) fn value_of<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     match &tree?.kind {
         ValueKind::Table(table) => table.get(key),
         _ => None,
@@ -223,7 +226,7 @@ fn read_file(path: &Path) -> Result<Value, String> {
         "the path of its directory must be Unicode, because paths in the file are relative to it",
     )?;
     for keys in PATHS {
-        each(&mut tree, keys, &mut |value| {
+        for_each_at(&mut tree, keys, &mut |value| {
             if let ValueKind::String(path) = &mut value.kind
                 && !path.is_empty()
                 && Address::parsed(path).is_none()
@@ -235,9 +238,9 @@ fn read_file(path: &Path) -> Result<Value, String> {
     Ok(tree)
 }
 
-/// The tokens of data files served without configuration; none equals a token in the configuration.
-fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
-    let configured = below(Some(file), "datasets");
+/// The data files served without configuration, by tokens that the configuration does not have.
+fn datasets_of_files(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
+    let configured = value_of(Some(file), "datasets");
     let named = layers.files.iter().map(|file| (file.clone(), None));
     let found = layers.found.iter();
     let found = found.map(|path| (Location::from(path.as_path()), Some(path)));
@@ -246,13 +249,14 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     for (file, _) in &files {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
-    let mut tokens: BTreeMap<Name, DatasetSettings> = BTreeMap::new();
+    let mut datasets: BTreeMap<Name, DatasetSettings> = BTreeMap::new();
     for (file, found) in files {
         let is_taken = |name: &Name| {
-            tokens.contains_key(name)
+            datasets.contains_key(name)
                 || layers.known.values().any(|known| known == name)
-                || below(configured, name.as_str()).is_some()
+                || value_of(configured, name.as_str()).is_some()
         };
+        // The served folders' own names do not become parts of tokens.
         let folder = found
             .and_then(|path| path.parent())
             .filter(|folder| layers.folders.iter().all(|served| served != folder));
@@ -265,9 +269,9 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
             found_in: found.map(|path| below_served(path, &layers.folders).to_owned()),
             ..DatasetSettings::of_file(file)
         };
-        tokens.insert(token, dataset);
+        datasets.insert(token, dataset);
     }
-    tokens
+    datasets
 }
 
 /// The path of a file's folder below the served folder in which it was found; empty for the served
@@ -280,17 +284,17 @@ fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
         .unwrap_or(Path::new(""))
 }
 
-/// The token of a file: its stem. If several files share the stem, or if it is `taken`, the name of
-/// the folder precedes it; if the result is taken too, `_2`, `_3`, … follow. For example `raw` for
-/// `a/b/raw.h5`, but `b.raw` if there is `a/c/raw.h5`, too.
+/// The token of a file: its stem. If other files have the same stem (unless it `is_alone`), or if
+/// it `is_taken`, the name of the folder precedes it; if the result is taken too, `_2`, `_3`, …
+/// follow. For example `raw` for `a/b/raw.h5`, but `b.raw` if there is `a/c/raw.h5`, too.
 fn token_of(
     file: &Location,
     folder: Option<&Path>,
     is_alone: bool,
-    taken: impl Fn(&Name) -> bool,
+    is_taken: impl Fn(&Name) -> bool,
 ) -> Name {
     let stem = stem_of(file);
-    if is_alone && !taken(&stem) {
+    if is_alone && !is_taken(&stem) {
         return stem;
     }
     let base = match folder.and_then(Path::file_name) {
@@ -300,11 +304,11 @@ fn token_of(
     let numbered = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
     std::iter::once(base.clone())
         .chain(numbered)
-        .find(|name| !taken(name))
+        .find(|name| !is_taken(name))
         .unwrap_or(base)
 }
 
-/// The file's stem, converted to a valid token.
+/// The file's stem, converted to a valid token; `_` follows a name that cannot be a token.
 fn stem_of(file: &Location) -> Name {
     let nearest = Name::nearest(&file.stem().unwrap_or_default());
     if values::token(nearest.as_str()).is_ok() {
@@ -314,7 +318,7 @@ fn stem_of(file: &Location) -> Name {
     }
 }
 
-/// `--set` in order, then every `--bind` as one list.
+/// The trees of the flags: every `--set` in order, then every `--bind` as one list.
 fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
     let set = layers.set.iter();
     let mut trees: Vec<Value> = set.filter_map(|text| set_flag(text, notes)).collect();
@@ -378,7 +382,7 @@ fn variable_path(rest: &str, known: &Value) -> Vec<String> {
             ["datasets"] | ["datasets", _, "channels"] => known_name(segment, tree),
             _ => segment.to_ascii_lowercase(),
         };
-        tree = below(tree, &key);
+        tree = value_of(tree, &key);
         path.push(key);
     }
     path
@@ -388,7 +392,7 @@ fn variable_path(rest: &str, known: &Value) -> Vec<String> {
 /// differs from the segment at most in case; otherwise the segment as it is written, or in lower
 /// case if it has no small letters.
 fn known_name(segment: &str, tree: Option<&Value>) -> String {
-    if below(tree, segment).is_some() {
+    if value_of(tree, segment).is_some() {
         return segment.to_owned();
     }
     if let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) {

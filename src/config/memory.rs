@@ -8,7 +8,7 @@ use config::Value;
 use voltile_base::units;
 
 use super::faults::{Fault, Notes};
-use super::layers::below;
+use super::layers::value_of;
 use super::settings::{Caches, Settings};
 
 const MIB: u64 = 1 << 20;
@@ -17,12 +17,12 @@ const PROGRAM: u64 = 48 * MIB;
 /// Memory of a connection whose client reads nothing, with the parts of answers that the system
 /// holds for it.
 const CONNECTION: usize = 128 << 10;
-/// Memory of a render thread, and of the thread that replaces it while it waits for a file that
-/// does not answer.
+/// Memory of two threads: a render thread, and the thread that replaces it while it waits for a
+/// file that does not answer.
 const THREAD: u64 = 2 * 14 * MIB;
 /// Memory of the tiles that wait to be written to a tier, or to be verified before that.
 const QUEUE: u64 = 32 * MIB;
-/// The least memory for tiles and for connections; chunks and boxes get twice as much.
+/// The least memory for tiles and for connections; chunks and boxes get at least twice as much.
 const LEAST: u64 = 16 * MIB;
 
 /// The memory that this process may use.
@@ -53,11 +53,13 @@ pub(super) fn divide(
     settings: &mut Settings,
     notes: &mut Notes,
 ) -> Option<Fault> {
-    // Kept for trials of files, losses of the allocator, and the system's page cache.
+    // At most a quarter is kept for trials of files, losses of the allocator, and the system's page
+    // cache.
     let reserve = (memory.bytes / 4).min(settings.files.trial_memory);
     settings.files.trial_memory = reserve;
     let usable = memory.bytes - reserve;
     if !is_given(tree, "render", "threads") {
+        // Render threads take at most an eighth.
         let most = usize::try_from(memory.bytes / 8 / THREAD)
             .ok()
             .and_then(NonZeroUsize::new)
@@ -69,11 +71,13 @@ pub(super) fn divide(
     if total <= usable {
         return None;
     }
+    // One thread, and 6 times the least: the weights in `share_out` are 1, 1, 2 and 2.
     let least = needed + THREAD + LEAST * 6;
     let are_all_given = is_given(tree, "cache", "tiles")
         && is_given(tree, "cache", "chunks")
         && is_given(tree, "render", "boxes");
     if usable < least && !are_all_given {
+        // Four thirds, of which the reserve takes a quarter.
         let problem = format!(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
             units::bytes(least.div_ceil(3) * 4)
@@ -111,6 +115,7 @@ fn share_out(usable: u64, needed: u64, tree: &Value, settings: &mut Settings) ->
             weights += weight;
         }
     }
+    // For a weight of 1.
     let unit = (usable.saturating_sub(total) / weights.max(1)).max(LEAST);
     for (weight, bytes) in unset {
         *bytes = usize::try_from(unit * weight).map_or(*bytes, |share| share.min(*bytes));
@@ -132,9 +137,9 @@ fn queues(cache: &Caches) -> u64 {
     tiers + u64::from(tiers > 0)
 }
 
-/// Whether a key of a table is set.
+/// Whether the configuration sets a key of a table.
 fn is_given(tree: &Value, table: &str, key: &str) -> bool {
-    below(below(Some(tree), table), key).is_some()
+    value_of(value_of(Some(tree), table), key).is_some()
 }
 
 #[cfg(test)]

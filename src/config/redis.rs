@@ -9,8 +9,8 @@ use super::address::BindAddress;
 
 const PORT: u16 = 6379;
 
-/// Where a Redis server listens, who asks, and which of its databases is used. Shown without user
-/// and password.
+/// The address of a Redis server, the number of one of its databases, and the user and the password
+/// for it, which are left out when it is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisAddress {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
@@ -34,17 +34,17 @@ impl RedisAddress {
                 "rediss:// is not supported: use redis:// within a network that you trust, or through a TLS tunnel",
             );
         }
-        Self::parsed(text).ok_or(
+        Self::parse(text).ok_or(
             "an address such as \"redis://127.0.0.1:6379/0\" is expected: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], \
              with special characters of a password percent-encoded",
         )
     }
 
-    fn parsed(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("redis://")?;
-        // Without an `@`, user and password are empty.
+        // `:` is an empty user and an empty password.
         let (credentials, place) = rest.rsplit_once('@').unwrap_or((":", rest));
-        // A user without a password has no colon.
+        // A user without a colon and a password is refused.
         let (user, password) = credentials.split_once(':')?;
         let user = Some(decoded(user)?).filter(|user| !user.is_empty());
         let password = Some(decoded(password)?).filter(|password| !password.is_empty());

@@ -2,8 +2,8 @@
 
 use super::settings::Settings;
 
-/// Lists settings by their keys. `keep` restores their old values, and returns the keys of those
-/// that differed.
+/// Lists settings: each key, and the field of [`Settings`] that holds it. The function `keep` that
+/// it makes restores their old values, and returns the keys of the settings that differed.
 macro_rules! fixed {
     ($($key:literal: $($field:ident).+,)*) => {
         /// The keys of the settings.

@@ -110,7 +110,7 @@ pub struct Server {
     pub references: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
-    /// How long connections are still accepted after a stop is requested, while `/readyz` is 503.
+    /// How long after a signal to stop connections are still accepted, while `/readyz` is 503.
     #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
     /// How long requests in flight may take to finish after that.
@@ -243,10 +243,10 @@ pub struct Caches {
     /// The directory of the disk cache; `None`: no disk cache.
     #[serde(deserialize_with = "values::optional_path")]
     pub directory: Option<PathBuf>,
-    /// Encoded tiles in the disk cache.
+    /// Encoded tiles in the directory of the disk cache.
     #[serde(deserialize_with = "values::size")]
     pub disk: usize,
-    /// Stored chunks of objects in stores, in the same directory; 0: none.
+    /// Stored chunks of files in object storage, in the directory of the disk cache; 0: none.
     #[serde(deserialize_with = "values::size")]
     pub blocks: usize,
     /// The Redis server that keeps encoded tiles too; `None`: none.
@@ -254,8 +254,7 @@ pub struct Caches {
     /// How long Redis keeps a tile; at least a second.
     #[serde(deserialize_with = "values::expiry")]
     pub redis_expiry: Duration,
-    /// The folder in object storage that keeps encoded tiles too, but not on a web server; `None`:
-    /// none.
+    /// The folder in a bucket, not on a web server, that keeps encoded tiles too; `None`: none.
     #[serde(deserialize_with = "values::bucket_folder")]
     pub store: Option<Address>,
 }
@@ -361,7 +360,7 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Files {
-    /// Whether each is opened in a child process before it is opened in this one.
+    /// Whether each file is opened in a child process before it is opened in this one.
     #[serde(deserialize_with = "values::switch")]
     pub trial: bool,
     /// The memory of all child processes together that open files, in bytes; no key sets it.
@@ -374,7 +373,7 @@ pub struct Files {
     /// The depth to which folders are searched for HDF5 files; 0: only their own files.
     #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub depth: usize,
-    /// The facts of files that keys of tiles are made from.
+    /// The facts of a file from which the keys of its tiles are made.
     pub identity: IdentityRule,
 }
 
@@ -429,7 +428,7 @@ pub struct DatasetSettings {
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
 
-/// A dataset as it is written.
+/// The table of a dataset in the configuration, from which [`DatasetSettings`] are made.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct DatasetTable {
@@ -480,7 +479,7 @@ impl DatasetSettings {
     }
 }
 
-/// One channel: a new one if it has a path or levels, else changes to the discovered one of that
+/// One channel: a new one if it has a path or levels, else changes to the discovered channel of its
 /// name.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -488,7 +487,7 @@ pub struct ChannelSettings {
     /// The HDF5 dataset.
     #[serde(deserialize_with = "values::optional_path")]
     pub path: Option<String>,
-    /// Set if it is in another file than the dataset's.
+    /// The file that holds it; `None`: the dataset's.
     #[serde(deserialize_with = "values::file")]
     pub file: Option<Location>,
     /// An explicit pyramid, finest first. If there is one, its first level takes the place of

@@ -22,7 +22,7 @@ pub(super) fn tree(text: &str) -> Result<Value, String> {
             error.message()
         )
     })?;
-    let root = below(document.get_ref(), &|span| {
+    let root = table_of(document.get_ref(), &|span| {
         format!("line {}", line_of(text, span.start))
     });
     Ok(Value::new(None, root))
@@ -44,30 +44,34 @@ pub(super) fn value_or_text(text: &str, origin: &str) -> Value {
 
 /// Parses a dotted key, quoted where necessary: `datasets."FlyEM.v1".file`.
 pub(super) fn dotted_key(text: &str) -> Option<Vec<String>> {
+    // A line break would begin another key.
     if text.contains(char::is_control) {
         return None;
     }
+    // Parsed as the only key of a document: each table in it has one entry, up to the value.
     let document = format!("{text} = 0");
     let parsed = DeTable::parse(&document).ok()?;
     let mut path = Vec::new();
     let mut table = parsed.get_ref();
     while let Some((key, value)) = table.iter().next() {
         path.push(key.get_ref().to_string());
-        let DeValue::Table(below) = value.get_ref() else {
+        let DeValue::Table(inner) = value.get_ref() else {
             break;
         };
-        table = below;
+        table = inner;
     }
     Some(path)
 }
 
-fn below(table: &DeTable<'_>, origin: &dyn Fn(Range<usize>) -> String) -> ValueKind {
+/// Converts a table; `origin` says where the bytes of a value are: `line 3`.
+fn table_of(table: &DeTable<'_>, origin: &dyn Fn(Range<usize>) -> String) -> ValueKind {
     let entries = table
         .iter()
         .map(|(key, value)| (key.get_ref().to_string(), tree_of(value, origin)));
     ValueKind::Table(entries.collect::<Map<_, _>>())
 }
 
+/// Converts a value and all values in it.
 fn tree_of(value: &Spanned<DeValue<'_>>, origin: &dyn Fn(Range<usize>) -> String) -> Value {
     let kind = match value.get_ref() {
         DeValue::String(text) => ValueKind::String(text.to_string()),
@@ -79,7 +83,7 @@ fn tree_of(value: &Spanned<DeValue<'_>>, origin: &dyn Fn(Range<usize>) -> String
         DeValue::Array(items) => {
             ValueKind::Array(items.iter().map(|item| tree_of(item, origin)).collect())
         }
-        DeValue::Table(table) => below(table, origin),
+        DeValue::Table(table) => table_of(table, origin),
     };
     Value::new(Some(&origin(value.span())), kind)
 }

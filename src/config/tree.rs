@@ -15,7 +15,7 @@ use super::settings::Settings;
 /// for every four letters of the nearest key.
 const TYPING_ERRORS: usize = 1;
 
-/// The keys of earlier versions, each with its replacement.
+/// The keys of earlier versions, each with what to do instead.
 const REMOVED: [(&str, &str); 3] = [
     (
         "files.confinement",
@@ -133,7 +133,8 @@ fn in_words(wanted: &str) -> String {
         "an array of length 3" | "3 elements in sequence" => "a list of three numbers [x, y, z]",
         "f64" => "a number",
         "i64" => "a whole number",
-        // The error goes on after the comma: "is expected".
+        // The error goes on after the comma: "is expected". This is so for all expected values
+        // that end with a comma.
         "u64" | "usize" => "a whole number, 0 or more,",
         other => other,
     };
@@ -168,7 +169,7 @@ pub(super) fn read(mut tree: Value, notes: &mut Notes) -> Settings {
         };
         let problem = match problem {
             ValueProblem::Expected(wanted) => expected(&wanted, &value),
-            ValueProblem::UnknownKey(keys) => unknown(&key, &path, &value, keys),
+            ValueProblem::UnknownKey(keys) => no_such_key(&key, &path, &value, keys),
             ValueProblem::Other(problem) => problem,
         };
         notes.fault(key, located(&problem, &value));
@@ -187,14 +188,14 @@ fn take(tree: &mut Value, path: &[Segment]) -> Option<Value> {
     let last = path.iter().rposition(|step| key_of(step).is_some())?;
     let mut table = tree;
     for step in &path[..last] {
-        table = below(table, step)?;
+        table = step_into(table, step)?;
     }
     let ValueKind::Table(table) = &mut table.kind else {
         return None;
     };
     let mut value = table.remove(key_of(&path[last])?)?;
     for step in &path[last + 1..] {
-        if let Some(inner) = below(&mut value, step) {
+        if let Some(inner) = step_into(&mut value, step) {
             value = inner.clone();
         }
     }
@@ -202,7 +203,7 @@ fn take(tree: &mut Value, path: &[Segment]) -> Option<Value> {
 }
 
 /// The value one step further down the path.
-fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
+fn step_into<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
     match (step, &mut value.kind) {
         (Segment::Map { key }, ValueKind::Table(table)) => table.get_mut(key),
         (Segment::Seq { index }, ValueKind::Array(items)) => items.get_mut(*index),
@@ -212,7 +213,7 @@ fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
 
 /// The error for a key that does not exist, with advice: the key's replacement, the nearest key,
 /// missing quotes, or all keys.
-fn unknown(full_key: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
+fn no_such_key(full_key: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
     if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full_key) {
         return format!("there is no such key any more: {instead}");
     }

@@ -23,7 +23,7 @@ use super::network::Proxy;
 use super::redis::RedisAddress;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Integers up to here are exact as floating point numbers (2^53).
+/// Integers up to 2^53 are exact as floating point numbers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// First segments of paths that have another meaning than a tile service.
@@ -45,7 +45,7 @@ const TAKEN: [&str; 15] = [
     "zarr",
 ];
 
-/// Types that are written as a text, which their own constructor checks.
+/// Reads types that are written as a text, which their own constructor checks.
 macro_rules! read_from_text {
     ($($checked:ty),*) => {$(
         impl<'de> Deserialize<'de> for $checked {
@@ -58,7 +58,8 @@ macro_rules! read_from_text {
 
 read_from_text!(Proxy, RedisAddress);
 
-/// Reads a value that `parse` understands; `right` names the expected value in the error.
+/// Reads a value that `parse` understands; `right` names the expected value in the error, which
+/// goes on with "is expected": a long `right` ends with a comma.
 fn read<'de, D: Deserializer<'de>, T>(
     from: D,
     right: &str,
@@ -202,7 +203,7 @@ pub(super) fn orthogonal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bo
     is_first_of(from, ["isotropic", "stored"]).map(Some)
 }
 
-/// Whether tiles that lie outside are not found.
+/// Whether tiles outside of the volume are answered with 404, rather than black.
 pub(super) fn out_of_bounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
     let is_black = is_first_of(from, ["black", "not_found"])?;
     Ok(Some(!is_black))
@@ -539,16 +540,17 @@ where
 pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WindowRule>, D::Error> {
     let right = "two limits such as [10, 240] (finite, whole ones from -2^63 to 2^64-1), \"auto\" or \"full\"";
     read(from, right, |value| match &value.kind {
-        ValueKind::String(text) if text == "auto" => Some(Some(WindowRule::Auto)),
-        ValueKind::String(text) if text == "full" => Some(Some(WindowRule::Full)),
+        ValueKind::String(text) if text == "auto" => Some(WindowRule::Auto),
+        ValueKind::String(text) if text == "full" => Some(WindowRule::Full),
         ValueKind::Array(limits) => {
             let [lo, hi] = limits.as_slice() else {
                 return None;
             };
-            Some(Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?))))
+            Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?)))
         }
         _ => None,
     })
+    .map(Some)
 }
 
 /// A window in integers if both limits are integers, else in floating point.
@@ -566,13 +568,10 @@ fn limits_of(lo: Number, hi: Number) -> Window {
 pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Number>>, D::Error> {
     let right = "a list of numbers (finite or nan, whole ones from -2^63 to 2^64-1)";
     read(from, right, |value| match &value.kind {
-        ValueKind::Array(items) => items
-            .iter()
-            .map(number_or_nan)
-            .collect::<Option<_>>()
-            .map(Some),
+        ValueKind::Array(items) => items.iter().map(number_or_nan).collect(),
         _ => None,
     })
+    .map(Some)
 }
 
 fn number_or_nan(value: &Value) -> Option<Number> {
@@ -584,6 +583,7 @@ fn number_or_nan(value: &Value) -> Option<Number> {
 
 /// A value that voxels can have.
 fn number(value: &Value) -> Option<Number> {
+    // The integers of all voxel types.
     let stored = i128::from(i64::MIN)..=i128::from(u64::MAX);
     match value.kind {
         ValueKind::Float(number) if number.fract() == 0.0 && number.abs() <= EXACT => {

@@ -37,16 +37,18 @@ pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
 
 /// How the voxels of labels compare with the voxels of an image.
 struct Ratio {
-    /// The size of a voxel of the labels, in voxels of the image.
+    /// The edges of a voxel of the labels, in voxels of the image: 2, 2, 1 for 8 × 8 × 40 nm over
+    /// 4 × 4 × 40 nm.
     exact: Xyz<f64>,
     /// `exact` in whole numbers, if it is close to whole numbers.
     times: Option<Xyz<u64>>,
-    /// The unit of the labels, in units of the image.
+    /// The unit of the labels, in units of the image: 1000 for µm over nm.
     unit: f64,
 }
 
 impl Ratio {
-    /// `None` if the voxel size of either is unknown, or their units cannot be compared.
+    /// `None` if the voxel size of the labels or the image is unknown, or their units cannot be
+    /// compared.
     fn measure(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
         let own_unit = labels.facts.voxel_unit.as_deref();
         let image_unit = image.facts.voxel_unit.as_deref();
@@ -62,6 +64,7 @@ impl Ratio {
         Some(Self { exact, times, unit })
     }
 
+    /// Repeats the voxels of `labels` this many `times`, and takes over the image's unit.
     fn apply(&self, times: Xyz<u64>, labels: &mut FoundChannel, image: &FoundChannel) {
         labels.transforms = labels
             .transforms
@@ -73,16 +76,17 @@ impl Ratio {
         }
         labels.transforms = labels
             .transforms
-            .map(|transform| finer(times, transform, image));
-        labels.levels = repeated(times, std::mem::take(&mut labels.levels));
+            .map(|transform| finer_transform(times, transform, image));
+        labels.levels = repeated_levels(times, std::mem::take(&mut labels.levels));
         labels.pyramid_levels = labels
             .pyramid_levels
             .iter()
-            .filter_map(|level| coarser(times, level))
+            .filter_map(|level| level_of_image(times, level))
             .collect();
     }
 
     fn remark(&self, image: &FoundChannel) -> String {
+        // With at most four decimals.
         let Xyz { x, y, z } = self.exact.map(|ratio| (ratio * 1e4).round() / 1e4);
         format!(
             "its voxels are {x} × {y} × {z} times (x × y × z) as large as the voxels of {0}; it can be drawn over {0} only \
@@ -99,46 +103,53 @@ fn is_whole_ratio(ratio: f64) -> bool {
 }
 
 /// The transform of repeated voxels. A file gives the position of either the corner or the centre
-/// of the first voxel. It is taken for the centre if only then the centres of repeated voxels
-/// coincide with centres of the image's voxels.
-fn finer(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
+/// of the first stored voxel. It is taken for the centre if only then the centres of repeated
+/// voxels coincide with centres of the image's voxels. For example, labels of 8 nm are at 2 nm, and
+/// the image, of 4 nm, at 0: then 2 nm is the centre of the first stored voxel, because the centres
+/// of its two repeated voxels, at 0 and 4 nm, coincide with the image's.
+fn finer_transform(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
     let repeated = labels.divided(times.map(|times| times as f64));
     let Some(image) = image.transforms.first() else {
         return repeated;
     };
-    let distance = image.inverse().apply(labels.translation());
-    let before = times.map(|times| (times - 1) as f64 / 2.0);
-    let back = distance.zip(before, |along, before| {
-        if !is_whole(along) && is_whole(along - before) {
-            -before
+    // In voxels of the image, as large as the repeated ones.
+    let position = image.inverse().apply(labels.translation());
+    // From the centre of the first repeated voxel to the centre of the stored one.
+    let to_centre = times.map(|times| (times - 1) as f64 / 2.0);
+    let first = position.zip(to_centre, |position, to_centre| {
+        if !is_whole(position) && is_whole(position - to_centre) {
+            -to_centre
         } else {
             0.0
         }
     });
-    repeated.beginning_at(back)
+    repeated.beginning_at(first)
 }
 
-/// Whether a distance is close to a whole number.
+/// Whether a distance in voxels is close to a whole number.
 fn is_whole(distance: f64) -> bool {
     (distance - distance.round()).abs() <= CLOSE * distance.abs().max(1.0)
 }
 
-/// The levels of labels whose voxels are repeated: the finest one with repeated voxels, then, as
-/// they are stored, the levels that the image can have, too.
-fn repeated(times: Xyz<u64>, mut levels: Vec<FoundLevel>) -> Vec<FoundLevel> {
+/// The levels of labels whose voxels are repeated: the finest one with repeated voxels, then stored
+/// levels, among them the finest, as levels of the image. Labels of 8 and 16 nm over an image of 4
+/// nm are level 0 by repeating the 8 nm, and levels 1 and 2 as they are stored.
+fn repeated_levels(times: Xyz<u64>, mut levels: Vec<FoundLevel>) -> Vec<FoundLevel> {
     let Some(finest) = levels.first_mut() else {
         return levels;
     };
     finest.factor = Some(Xyz::all(1));
     let mut base = finest.clone();
     base.view.repeat = times;
-    let stored = levels.iter().filter_map(|level| coarser(times, level));
+    let stored = levels
+        .iter()
+        .filter_map(|level| level_of_image(times, level));
     std::iter::once(base).chain(stored).collect()
 }
 
-/// A stored level of labels as a level of the image; `None` if its factor, relative to the image,
-/// is not a level's.
-fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
+/// A stored level of labels as a level of the image. `None` if a level of the image cannot have its
+/// factor: equal powers of two, above 1, along x and y.
+fn level_of_image(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
     let factor = level.factor?.zip(times, u64::saturating_mul);
     let is_level = factor.x == factor.y && factor.x > 1 && Level::from_factor(factor.x).is_some();
     is_level.then(|| FoundLevel {

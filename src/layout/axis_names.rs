@@ -73,10 +73,10 @@ fn letter(word: &str) -> Option<AxisName> {
 }
 
 /// The axes with these names, if all are known. If x and y are known, one other axis may be
-/// unknown: it is taken for z, else for channels if there are few of them, else for time. With 3
-/// positions along the unknown axis, (?, z, y, x) is czyx. If two of several axes are unknown and
-/// neither x nor y is known, they are y and x: rows and columns have many names, as in (scan line,
-/// pixel, band), which is yxc.
+/// unknown: it is taken for z, else for channels if it has few positions, else for time. With 3
+/// positions along the unknown axis, (?, z, y, x) is czyx. If two of three or more axes are unknown
+/// and neither x nor y is known, they are y and x: rows and columns have many names, as in (scan
+/// line, pixel, band), which is yxc.
 pub(super) fn completed(
     names: impl IntoIterator<Item = Option<AxisName>>,
     shape: &[u64],
@@ -88,10 +88,10 @@ pub(super) fn completed(
     match *unknown {
         [] => {}
         [place] if is_known(&names, AxisName::X) && is_known(&names, AxisName::Y) => {
-            let few = shape
+            let may_be_channels = shape
                 .get(place)
                 .is_some_and(|extent| *extent <= MAX_CHANNELS);
-            let in_order = if few {
+            let in_order = if may_be_channels {
                 [AxisName::Z, AxisName::C, AxisName::T]
             } else {
                 [AxisName::Z, AxisName::T, AxisName::C]

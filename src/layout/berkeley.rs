@@ -7,6 +7,10 @@
 //! first two. Its attributes are `name` and `units`, in version 0.2 as in `[n_m]`. In Prismatic's
 //! output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken
 //! for z.
+//!
+//! Example: a group `/data/cells` with `emd_group_type` holds `data` of 512 × 1024, and `dim1` and
+//! `dim2` with the positions 0, 0.5 in `[n_m]`, named `y` and `x`. This is the channel `cells` with
+//! the axes yx and pixels of 0.5 × 0.5 nm.
 
 use voltile_hdf5::volume::hdf5::OpenFile;
 
@@ -22,7 +26,8 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         return None;
     }
     let beside = about.file.names_in(group);
-    let first = (0..2).find(|first| beside.contains(&format!("dim{first}")))?;
+    // The number in the name of the first vector: 0 or 1.
+    let first = (0..2).find(|number| beside.contains(&format!("dim{number}")))?;
     let stored: Vec<StoredAxis> = (0..about.rank())
         .map(|place| axis(about, place, &format!("{group}/dim{}", first + place)))
         .collect();
@@ -56,8 +61,8 @@ fn axis(about: &About<'_>, place: usize, path: &str) -> StoredAxis {
 fn spacing(file: &OpenFile, path: &str, units: &str, extent: u64) -> Option<Spacing> {
     let unit = unit(units)?;
     let positions = file.numbers(path)?;
-    let is_whole = positions.len() as u64 == extent || positions.len() == 2;
-    Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
+    let is_complete = positions.len() as u64 == extent || positions.len() == 2;
+    Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_complete)
 }
 
 /// A unit as other programs write it: `[n_m]` is nm. `None` if nothing is calibrated.

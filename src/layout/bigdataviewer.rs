@@ -3,9 +3,14 @@
 //! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer
 //! data format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z
 //! order; `cells` are z, y, x. Older files, whose setups lack the attribute `dataType`, store
-//! unsigned 16-bit numbers as signed ones, bit for bit. A view missing at some time point is a gap.
+//! unsigned 16-bit numbers as signed ones, bit for bit. A *view* is a setup at one time point; a
+//! missing view is a gap.
 //! Names, voxel sizes, registrations and the number of time points are in an XML file next to the
 //! HDF5 file (see [`xml`]), which is optional.
+//!
+//! Example: `/t00000/s00/0/cells`, `/t00000/s00/1/cells` and the factors 1 1 1, 2 2 1 in
+//! `/s00/resolutions` are the channel `s00` with one time point and two levels, the second
+//! downsampled by 2 × 2 × 1.
 
 mod xml;
 
@@ -85,7 +90,7 @@ impl Setup<'_> {
             }
         }
         if levels.is_empty() {
-            // Opening them gives the error message.
+            // Opening what would be the finest level gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             levels.push(FoundLevel::zyx(None, Paths::One(self.path(first, 0))));
         }
@@ -133,12 +138,12 @@ impl Setup<'_> {
 
     /// The cells of each time point; time points are numbered from 0 and may be missing.
     fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
-        let in_file = self.times.last();
-        let in_file = in_file.map_or(0, |(last, _)| last.saturating_add(1));
+        let last = self.times.last();
+        let times_in_file = last.map_or(0, |(last, _)| last.saturating_add(1));
         let paths = present
             .iter()
             .map(|(time, group)| (*time, self.path(group, level)));
-        Paths::times(in_file.max(self.sequence.times), paths)
+        Paths::times(times_in_file.max(self.sequence.times), paths)
     }
 
     /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has

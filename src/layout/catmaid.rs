@@ -3,6 +3,9 @@
 //! Source: CATMAID's tile view (`django/applications/catmaid/control/tile.py`). A section is y, x;
 //! scale s is downsampled by 2^s along x and y. Missing sections are gaps; missing scales are
 //! derived from a finer one. The first scale is level 0 here, whatever its number.
+//!
+//! Example: `/0/0/data` and `/0/2/data` are the channel `data` of three sections, the second of
+//! which is a gap; `/1/0/data` and `/1/2/data` are its level with the factor 2 × 2 × 1.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::Xyz;

@@ -143,7 +143,7 @@ pub enum Paths {
 /// Consecutive slices of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// The dataset that holds them, which may be missing; `None` if no dataset does.
+    /// The dataset that holds them, whose file may not exist yet; `None` if there is no dataset.
     pub path: Option<String>,
     /// The number of slices, at least 1.
     pub depth: u64,
@@ -220,9 +220,9 @@ impl VoxelSize {
         Self { from, ..self }
     }
 
-    /// The same size if the axes of the dataset, so far named `before`, are named `axes`: a size
-    /// along the first of `zyx` is one along x if they are `xyz`. `None` if an axis of space was
-    /// not one before.
+    /// The same edges under other names of the axes, which were named `before`: if zyx become xyz,
+    /// the edge along z is now the edge along x. `None` if one of x, y and z was not one of them
+    /// before.
     pub(super) fn with_axes(self, axes: &Axes, before: &Axes) -> Option<Self> {
         let mut size = Xyz::all(1.0);
         for (axis, axis_before) in axes.iter().zip(before.iter()) {
@@ -288,7 +288,8 @@ pub(super) fn hex_colour(components: &[f64]) -> Option<String> {
     Some(format!("#{red:02x}{green:02x}{blue:02x}"))
 }
 
-/// A display range: `Whole` if both limits are integers.
+/// A display range: `Whole` if both limits are integers below 2^53, up to which `f64` is exact.
+/// `None` unless both are finite.
 pub(super) fn range(lo: f64, hi: f64) -> Option<Window> {
     if !lo.is_finite() || !hi.is_finite() {
         return None;

@@ -6,6 +6,10 @@
 //! shapes, or as a coarser level whose attribute `subsample_spacing` is its factor along x, y and
 //! z. `cmapfile` leaves out `time` and `channel` where they are 0. Five or more images of one size
 //! without `time` and `channel` are time points. The unit is not stated.
+//!
+//! Example: `/Chimera/image1` has the `step` 2, 2, 5 and holds `data_zyx`, and `data_zyx_2` with
+//! the `subsample_spacing` 2, 2, 1. This is the channel `image1` with the axes zyx, voxels of 2 × 2
+//! × 5, and two levels.
 
 use std::collections::BTreeMap;
 
@@ -82,6 +86,7 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
 
 /// The images of a file in the order of their groups.
 fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError> {
+    // The levels of each group by the product of their factors, which is ascending from the finest.
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
     for volume in contents
         .search()?
@@ -104,8 +109,8 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError
         images.push(MapImage {
             group,
             levels: levels.into_values().collect(),
-            time: place(&attributes, "time"),
-            channel: place(&attributes, "channel"),
+            time: number_along(&attributes, "time"),
+            channel: number_along(&attributes, "channel"),
         });
     }
     images.sort_by(|a, b| natural(a.group, b.group));
@@ -116,8 +121,8 @@ fn is_named_zyx(volume: &Candidate) -> bool {
     last_of(&volume.path).contains("zyx")
 }
 
-/// The place of an image along `time` or `channel`.
-fn place(attributes: &Attributes, name: &str) -> Option<u64> {
+/// The number of an image along `time` or `channel`.
+fn number_along(attributes: &Attributes, name: &str) -> Option<u64> {
     attributes
         .number(name)
         .filter(|number| *number >= 0.0)
@@ -145,7 +150,7 @@ fn one_by_one(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
         let levels = image.levels.iter().map(|(factor, volume)| {
             FoundLevel::zyx(Some(*factor), Paths::One(volume.path.clone()))
         });
-        channels.push(guess::described(name, image.finest(), levels.collect()));
+        channels.push(guess::describe(name, image.finest(), levels.collect()));
     }
     channels
 }
@@ -168,7 +173,7 @@ fn over_time(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
         let levels = first.levels.iter().map(|(factor, _)| {
             FoundLevel::zyx(Some(*factor), paths(&images, *factor, first.time()))
         });
-        Some(guess::described(name, first.finest(), levels.collect()))
+        Some(guess::describe(name, first.finest(), levels.collect()))
     });
     channels.collect()
 }

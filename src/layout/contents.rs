@@ -2,7 +2,7 @@
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone
 //! can hold hundreds of thousands. Thumbnails and other datasets that are never channels are set
-//! aside here; [`super::rank`] decides how likely each of the rest is to be the data.
+//! aside here; [`super::rank`] decides how likely each other dataset is to be the data.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -22,7 +22,8 @@ use super::{LAYOUTS, NEXUS};
 
 /// Maximum number of datasets that are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
-/// Maximum number of soft links to a dataset whose groups are read for its marks.
+/// Maximum number of soft links to one dataset: the groups that hold these links are read for the
+/// dataset's marks.
 const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
@@ -30,11 +31,11 @@ const MAX_ALIASES: usize = 16;
 pub(super) struct Layout {
     /// Its name as it is shown to users.
     pub name: &'static str,
-    /// The marks of a dataset by its attributes and its path; `None` if they are not of this
-    /// layout.
+    /// The marks that this layout reads from a dataset's attributes and path; `None` if there are
+    /// none.
     pub marks: fn(&About<'_>) -> Option<Marks>,
     /// Says why a file is of this layout, if it is. Without this function, a file is of the layout
-    /// if a volume has its marks.
+    /// if a volume has its marks with a reason (`because`).
     pub recognise: Option<fn(&Contents<'_>) -> Option<String>>,
     pub channels: ChannelSource,
 }
@@ -44,7 +45,8 @@ pub(super) struct Layout {
 pub(super) enum ChannelSource {
     /// All datasets that look like volumes are channels.
     Volumes,
-    /// Only volumes with marks of the layout are channels.
+    /// Volumes with marks of the layout, with a reason, are channels; other volumes lie beside the
+    /// data.
     MarkedVolumes,
     /// A function of the layout finds the channels.
     Own(fn(&Contents<'_>) -> Result<Vec<FoundChannel>, OpenError>),
@@ -122,7 +124,7 @@ impl Layout {
         }
     }
 
-    /// A layout that marks all volumes of its files that are channels.
+    /// A layout that marks all data of its files: volumes without its marks lie beside the data.
     pub const fn exclusive(name: &'static str, marks: fn(&About<'_>) -> Option<Marks>) -> Self {
         Self {
             channels: ChannelSource::MarkedVolumes,
@@ -311,7 +313,8 @@ impl Candidate {
         found.voxel = found.voxel.map(|voxel| {
             voxel.found_in(format!("{}, as {} describes it", about.path, layout.name))
         });
-        // An earlier layout may have named the axes otherwise: its names are in force.
+        // An earlier layout may have named the axes otherwise: its names are in force. The voxel
+        // size is told by the new names; the origin and the directions are not used.
         if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
             && axes != other_axes
         {
@@ -321,7 +324,8 @@ impl Candidate {
             found.origin = None;
             found.directions = None;
         }
-        // Layouts do not know that elements may be colours or lists of numbers.
+        // An element may be a colour or a list of numbers, which is one more axis of the dataset.
+        // Layouts do not name it: their zyx becomes zyxc.
         let rank = about.dataset.shape.len();
         if let Some(axes) = &found.axes
             && axes.rank() == about.rank()
@@ -332,6 +336,7 @@ impl Candidate {
         found.axes = found
             .axes
             .filter(|axes| axes.rank() == rank && has_plane(axes));
+        // It tells about the axis c among these axes.
         found.is_spectrum &= found.axes.is_some();
         found.label = found.label.filter(|label| !label.trim().is_empty());
         self.marks = std::mem::take(&mut self.marks).or(found);
@@ -421,12 +426,13 @@ impl Search {
             let links = links.get(path.as_str()).map_or(&[][..], Vec::as_slice);
             search.add(contents, path, links);
         }
+        // Only here, because `links` has borrowed them.
         search.aliases = aliases;
         Ok(search)
     }
 
-    /// Adds a dataset; `links` are soft links that lead to it. Datasets that are not volumes, or
-    /// cannot be opened, are other programs' data.
+    /// Adds a dataset; `links` are soft links that lead to it. It is no error if the dataset is not
+    /// a volume or cannot be opened: files also hold data for other programs.
     fn add(&mut self, contents: &Contents<'_>, path: &str, links: &[&str]) {
         match contents.candidate(path) {
             Ok(mut candidate) => {
@@ -463,13 +469,13 @@ impl Search {
     }
 }
 
-/// Whether two of the axes are in space: names of other axes do not help.
+/// Whether at least two of x, y and z are among the axes: others cannot be shown as pictures.
 fn has_plane(axes: &Axes) -> bool {
     [AxisName::X, AxisName::Y, AxisName::Z]
         .iter()
         .filter(|axis| axes.position(**axis).is_some())
         .count()
-        > 1
+        >= 2
 }
 
 fn depth(path: &str) -> usize {

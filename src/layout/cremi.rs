@@ -3,7 +3,12 @@
 //! Source: the CREMI challenge's data format and its Python package (`CremiFile`). `resolution` is
 //! z, y, x in nanometres. Labels may cover only part of the image: their `offset`, in the same
 //! order and unit, is the position of their first voxel; without it, they start where the image
-//! does. Many other programs write a `resolution` like this one.
+//! does. At other paths, `resolution` is read as a voxel size without a unit: many other programs
+//! write it in the same order.
+//!
+//! Example: `/volumes/raw` with the `resolution` 40, 4, 4 has voxels of 4 × 4 × 40 nm (x × y × z);
+//! the first voxel of `/volumes/labels/clefts` with the `offset` 400, 80, 40 lies at x = 40 nm, y =
+//! 80 nm, z = 400 nm.
 
 use super::VoxelSize;
 use super::channel::xyz;

@@ -5,6 +5,9 @@
 //! `imaging:pixel size` is the edge of a pixel in micrometres. The other datasets of `/events` are
 //! no images: a feature is a list with a number for each event, and `/events/trace` holds the
 //! signals of each event. There may be fewer masks than images.
+//!
+//! Example: `/events/image` of 5000 × 80 × 250, in a file whose `imaging:pixel size` is 0.34, is an
+//! image with 5000 time points (axes tyx) and pixels of 0.34 × 0.34 µm.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
@@ -41,7 +44,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// A notice if there are not as many frames as images.
+/// A notice if a dataset does not have as many frames as there are images.
 fn other_length(about: &About<'_>) -> Option<Notice> {
     let frames = *about.dataset.shape.first()?;
     let images = *about.file.dataset(IMAGE).ok()?.shape.first()?;

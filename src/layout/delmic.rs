@@ -5,6 +5,10 @@
 //! of a voxel in metres; their attribute `State` says where it is from: sizes with 111 (invalid)
 //! and 112 (a default) are not used. `PhysicalData` describes the acquisition. `/Preview` holds
 //! copies.
+//!
+//! Example: `/Acquisition0/ImageData/Image` of 1 × 1 × 1 × 512 × 512, next to `DimensionScaleX` and
+//! `DimensionScaleY` of 2e-9 with the `UNIT` m, is the channel `Acquisition0` with the axes ctzyx
+//! and pixels of 2e-9 × 2e-9 m.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -32,7 +36,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// The labelled axes, else the last of C T Z Y X.
+/// The labelled axes, else the last of C T Z Y X: zyx for a dataset of three axes.
 fn axes(about: &About<'_>) -> Option<Axes> {
     let labels = about
         .dataset

@@ -108,7 +108,7 @@ fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Numbere
         .iter()
         .map(|volume| (volume.path.as_str(), Ok(*volume)));
     let links = missing.iter().map(|link| (link.path.as_str(), Err(link)));
-    // Where several names have the same number, the first dataset has it.
+    // If several names have the same number (`data_000001`, `data_0000001`), the first is taken.
     for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
             runs.entry((group_of(path), prefix))
@@ -152,10 +152,10 @@ fn frame_format(volume: &Candidate) -> Option<FrameFormat<'_>> {
 /// the smallest number.
 fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat<'a>> {
     let mut counts: Vec<(FrameFormat<'_>, usize)> = Vec::new();
-    for found in run.flatten().filter_map(|part| frame_format(part)) {
-        match counts.iter_mut().find(|(format, _)| *format == found) {
+    for format in run.flatten().filter_map(|part| frame_format(part)) {
+        match counts.iter_mut().find(|(other, _)| *other == format) {
             Some((_, count)) => *count += 1,
-            None => counts.push((found, 1)),
+            None => counts.push((format, 1)),
         }
     }
     // Reversed, because the last of several maxima is taken.
@@ -186,6 +186,7 @@ impl<'a> Stack<'a> {
     /// The stack of the parts whose frames have the format of most parts; `None` if there are none.
     fn new(named_by: String, run: &BTreeMap<u64, Numbered<'a>>) -> Option<Self> {
         let typical = typical_format(run.values())?;
+        // A link that could not be followed may lead to a part.
         let may_be_part = |numbered: &Numbered<'_>| {
             numbered
                 .ok()
@@ -195,9 +196,9 @@ impl<'a> Stack<'a> {
         let (start, _) = candidates.clone().next()?;
         let depths = candidates.filter_map(|(_, numbered)| Some(numbered.ok()?.shape[0]));
         let full = depths.max()?;
-        // A dataset with a far larger number than the rest is not a part.
-        let furthest = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
-        let near = *start..start.saturating_add(furthest);
+        // A dataset whose number is far larger than all others is not a part.
+        let max_count = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
+        let near = *start..start.saturating_add(max_count);
         let (parts, others): (Vec<_>, Vec<_>) = run
             .iter()
             .partition(|(number, numbered)| near.contains(number) && may_be_part(numbered));
@@ -221,8 +222,8 @@ impl<'a> Stack<'a> {
     }
 
     /// Adds a part. If its link must not be followed, it is a gap without a path. If its link
-    /// cannot be followed, its path is kept, so that the file is noticed when it appears; until then
-    /// the part is a gap, or, if the file exists and cannot be opened, reading it is an error.
+    /// cannot be followed, its path is kept, so that the file is noticed when it appears; until
+    /// then the part is a gap, or, if the file exists and cannot be opened, reading it is an error.
     fn add(&mut self, number: u64, part: &Numbered<'_>) {
         self.skip_to(number);
         let (path, depth) = match part {
@@ -278,14 +279,14 @@ impl<'a> Stack<'a> {
         &self.first.shape[1..]
     }
 
-    /// Whether it has less than 2^63 bytes, as every dataset must.
+    /// Whether it has less than 2^63 bytes, as every dataset must, with 8 bytes for each voxel.
     fn is_possible(&self) -> bool {
-        // Saturating: no longer possible then.
+        // A product that saturates is too large.
         let frame_bytes = self.frame().iter().copied().fold(8, u64::saturating_mul);
         frame_bytes.saturating_mul(self.frames()) <= i64::MAX as u64
     }
 
-    /// Whether a virtual dataset in the same group has all its frames.
+    /// Whether a dataset is a virtual one in the same group that has all frames of this stack.
     fn is_shown_by(&self, volume: &Candidate) -> bool {
         volume.is_virtual
             && group_of(&volume.path) == group_of(&self.named_by)
@@ -303,7 +304,7 @@ impl<'a> Stack<'a> {
             paths: Paths::Parts(self.parts),
             view: self.first.view(View::zyx().axes),
         };
-        let mut channel = guess::described(name, self.first, vec![level]);
+        let mut channel = guess::describe(name, self.first, vec![level]);
         if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
             channel.missing.push(Number::Whole(BAD_PIXEL));
         }

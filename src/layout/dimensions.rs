@@ -5,6 +5,10 @@
 //! `axis`, `standard_name`, `positive`, and units (`degrees_north`, `days since 1970-01-01`).
 //! Labels take precedence over scales, and the attributes of a scale over its name.
 //! Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
+//!
+//! Example: a dataset with the scales `time`, `lat` and `lon`, whose `units` are `degrees_north`
+//! and `degrees_east` and whose coordinates are 0.25 apart, has the axes tyx and pixels of 0.25 ×
+//! 0.25 degrees.
 
 use voltile_base::axes::AxisName;
 use voltile_hdf5::volume::hdf5::{Attributes, Scale};
@@ -23,14 +27,14 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {
         return Some(Marks {
             rank: Some(Rank::Beside),
-            ..described(about).unwrap_or_default()
+            ..dimension_marks(about).unwrap_or_default()
         });
     }
-    described(about)
+    dimension_marks(about)
 }
 
 /// The marks of a dataset by its labels and scales.
-pub(super) fn described(about: &About<'_>) -> Option<Marks> {
+pub(super) fn dimension_marks(about: &About<'_>) -> Option<Marks> {
     let attributes = &about.attributes;
     // Looking for labels and scales that are not there is slow.
     let labels = if attributes.has("DIMENSION_LABELS") {
@@ -106,11 +110,12 @@ fn is_of_spectrum(scale: &Scale) -> bool {
 
 /// The axis that a scale says it is, else the one that it is named after.
 fn axis_of(scale: &Scale) -> Option<AxisName> {
-    stated(&scale.attributes).or_else(|| scale.names.iter().find_map(|name| axis_named(name)))
+    stated_axis(&scale.attributes).or_else(|| scale.names.iter().find_map(|name| axis_named(name)))
 }
 
-/// The axis by CF's attributes of a coordinate.
-fn stated(attributes: &Attributes) -> Option<AxisName> {
+/// The axis that a coordinate states by attributes of CF: its letter in `axis`, names, units, or
+/// `positive`, which says that it is vertical.
+fn stated_axis(attributes: &Attributes) -> Option<AxisName> {
     lower_case(attributes, "axis")
         .and_then(|axis| axis_named(&axis).filter(|_| axis.len() == 1))
         .or_else(|| by_standard_name(&lower_case(attributes, "standard_name")?))
@@ -162,7 +167,8 @@ fn degrees(units: &str) -> Option<&str> {
     Some(rest.strip_prefix('_').unwrap_or(rest))
 }
 
-/// The spacing of a scale's coordinates, unpacked. Degrees are degrees, whatever their direction.
+/// The spacing of a scale's coordinates, unpacked by `scale_factor` and `add_offset`. Units such as
+/// `degrees_north` and `degreeE` are all `degree`.
 fn spacing(scale: &Scale) -> Option<Spacing> {
     let units = scale
         .attributes

@@ -6,6 +6,10 @@
 //! are a colour, as in `IPFColor`; `FeatureIds` are the ids of grains. Arrays of features and
 //! ensembles have other shapes, and are left out. The later program, simplnx, is read in
 //! [`simplnx`].
+//!
+//! Example: `/DataContainers/Steel/CellData/FeatureIds` of 117 × 201 × 189 × 1 fits the
+//! `DIMENSIONS` 189, 201, 117; with the `SPACING` 0.25, 0.25, 0.5 it holds labels, its axes are
+//! zyxc, and its voxels 0.25 × 0.25 × 0.5, of no stated unit.
 
 pub(super) mod simplnx;
 
@@ -39,11 +43,11 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         origin: file.numbers(&format!("{group}/ORIGIN")).unwrap_or_default(),
         unit: None,
     };
-    cells(about, &geometry)
+    array_marks(about, &geometry)
 }
 
 /// The marks of an array, if it has a value for each cell of the geometry.
-pub(super) fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
+pub(super) fn array_marks(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
     let shape = &about.dataset.shape;
     let axes = match shape.len() {
         3 => Axes::new("zyx"),

@@ -3,6 +3,9 @@
 //! Source: EMAN2 (`hdfio2.cpp`, and the wiki's "Eman2HDF"). An image is z, y, x, or y, x; each has
 //! its own size, and is a channel named by its number. `EMAN.apix_x`, `EMAN.apix_y` and
 //! `EMAN.apix_z` of its group are ångström per voxel.
+//!
+//! Example: `/MDF/images/3/image` of 64 × 64, in a group with `EMAN.apix_x` and `EMAN.apix_y` of
+//! 1.5, is the channel `3` with the axes yx and pixels of 1.5 × 1.5 Å.
 
 use voltile_base::axes::AxisName;
 

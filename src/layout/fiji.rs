@@ -1,15 +1,18 @@
 //! Fiji's HDF5 plugin: `/t{t}/channel{c}`, one dataset per time point and channel.
 //!
 //! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). Users can choose the
-//! template; this is the default. The first time point is time 0 here, whatever its number. The
-//! voxel size is in the attribute read by [`super::element_size`].
+//! template of the paths; this is the default. The first time point is time 0 here, whatever its
+//! number. The voxel size is in the attribute read by [`super::element_size`].
+//!
+//! Example: `/t3/channel0` and `/t5/channel0` are the channel `channel0` with three time points,
+//! the second of which is a gap.
 
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
 use voltile_hdf5::volume::hdf5::{OpenError, View};
 
 use super::contents::Contents;
-use super::guess::described;
+use super::guess::describe;
 use super::{FoundChannel, FoundLevel, Paths, numbered};
 
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
@@ -36,7 +39,7 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
             paths: Paths::times(0, places.filter(|(_, path)| contents.file.has(path))),
             view: View::from_axes(volume.axes()),
         };
-        found.push(described(Name::nearest(&channel), &volume, vec![level]));
+        found.push(describe(Name::nearest(&channel), &volume, vec![level]));
     }
     Ok(found)
 }

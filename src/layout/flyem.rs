@@ -5,6 +5,9 @@
 //! and that of its body; superpixels that are not listed are bodies of their own. The channel
 //! `stack` shows the bodies, `superpixels` the stored ids. A stack of bytes is an image, one of
 //! floats probabilities.
+//!
+//! Example: with the rows (7, 3) and (9, 3) in `/transforms`, voxels of 7 and 9 in `/stack` are 3
+//! in the channel `stack`, and 7 and 9 in `superpixels`.
 
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
@@ -20,8 +23,9 @@ const TRANSFORMS: &str = "/transforms";
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     match about.path {
+        // Datasets of these names that MATLAB or other programs with a `CLASS` have written.
         _ if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") => None,
-        STACK => Some(stack(about)),
+        STACK => Some(stack_marks(about)),
         TRANSFORMS if about.file.has(STACK) => Some(Marks {
             aside: Some("a table of bodies"),
             ..Marks::default()
@@ -39,7 +43,7 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
     Ok(channels)
 }
 
-fn stack(about: &About<'_>) -> Marks {
+fn stack_marks(about: &About<'_>) -> Marks {
     let table = about.file.dataset(TRANSFORMS).ok();
     let table = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
     let Some(table) = table else {

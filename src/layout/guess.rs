@@ -18,7 +18,7 @@ use super::words::{has_word, words};
 const MAX_COMPONENTS: u64 = 4;
 /// An axis with more positions than this does not hold channels, but a spectrum.
 const MAX_CHANNELS_SHOWN: u64 = 64;
-/// Images in colour have at least as many rows and columns.
+/// Images in colour have at least this many rows and columns.
 pub(super) const MIN_COLOURED: u64 = 16;
 /// The edge of the square in which voxels are compared with their neighbours.
 const COMPARED: u64 = 256;
@@ -67,8 +67,8 @@ const COLOUR_WORDS: [&str; 8] = [
     "color", "colors", "colour", "colours", "rgb", "rgba", "image", "images",
 ];
 
-/// A channel with these levels, described by its finest dataset.
-pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
+/// Makes a channel of these levels, described by its finest dataset.
+pub(super) fn describe(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
     let marks = finest.marks.clone();
     let mut channel = FoundChannel::new(name, levels);
     channel.transforms = marks.transform().into();
@@ -209,12 +209,12 @@ impl Candidate {
         }
     }
 
-    /// Serves stored values as they are if the configuration changes what their meaning depends on:
-    /// the kind, or the axes of an image, along which its scales lie.
-    pub fn forget_values_unless(&mut self, axes: &Axes, kind: Option<Kind>) {
-        let has_kind = kind.is_none_or(|kind| kind == self.kind());
-        let has_axes = self.kind() != Kind::Image || *axes == self.axes();
-        if !has_kind || !has_axes {
+    /// Forgets the values that stored values stand for if the configuration changes what these
+    /// depend on: the kind, or the axes of an image, along which its scales lie.
+    pub fn forget_values_if_changed(&mut self, axes: &Axes, kind: Option<Kind>) {
+        let keeps_kind = kind.is_none_or(|kind| kind == self.kind());
+        let keeps_axes = self.kind() != Kind::Image || *axes == self.axes();
+        if !keeps_kind || !keeps_axes {
             self.marks.values = None;
         }
     }

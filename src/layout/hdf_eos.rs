@@ -4,7 +4,10 @@
 //! field are named in ODL in `/HDFEOS INFORMATION/StructMetadata.0` (continued in `.1`, …), and, in
 //! augmented files, by dimension scales ([`super::dimensions`]). If neither tells, the last two
 //! axes are y, x: the rows and columns of a grid, or the lines and samples of a swath; an axis
-//! before them is z, another one time. Missing values are read by [`super::netcdf`].
+//! before them is z, and one more before it is time. Missing values are read by [`super::netcdf`].
+//!
+//! Example: `/HDFEOS/GRIDS/Daily/Data Fields/Reflectance`, with the line
+//! `DimList=("Band","YDim","XDim")` for this field, has the axes cyx.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_hdf5::volume::hdf5::OpenFile;
@@ -53,13 +56,13 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         axes: named
             .and_then(|names| axes(&names, &about.dataset.shape))
             .or_else(|| {
-                usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none())
+                usual_axes(about.rank()).filter(|_| dimensions::dimension_marks(about).is_none())
             }),
         ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
     })
 }
 
-/// The text that describes the structures of a file.
+/// The text that describes the grids and swaths of a file.
 fn metadata(file: &OpenFile) -> String {
     (0..MAX_PARTS)
         .map_while(|part| file.text(&format!("/HDFEOS INFORMATION/StructMetadata.{part}")))

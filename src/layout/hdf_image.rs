@@ -9,6 +9,9 @@
 //! is the range to be displayed, which `IMAGE_WHITE_IS_ZERO` inverts. `DISPLAY_ORIGIN` is not
 //! applied. Palettes are red, green, blue in bytes, a row for each index; other colour models are
 //! not known here.
+//!
+//! Example: a dataset of 3 × 480 × 640 with `IMAGE_TRUECOLOR` and `INTERLACE_PLANE` is a picture in
+//! colour with the axes cyx.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;
@@ -48,7 +51,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     };
     if is_true_colour && matches!(rank, 3 | 4) {
         marks.kind = Some(Kind::Rgb);
-        marks.axes = Some(interlaced(about)?);
+        marks.axes = Some(colour_axes(about)?);
         return Some(marks);
     }
     if rank == 2 {
@@ -80,7 +83,7 @@ fn other_origin(origin: &str) -> Notice {
 }
 
 /// The axes of an image of colours, or of a stack of them, if there are three or four components.
-fn interlaced(about: &About<'_>) -> Option<Axes> {
+fn colour_axes(about: &About<'_>) -> Option<Axes> {
     let mode = about.attributes.text("INTERLACE_MODE");
     let letters = match mode.as_deref().map(str::trim) {
         Some("INTERLACE_LINE") => "ycx",

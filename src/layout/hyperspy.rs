@@ -5,6 +5,10 @@
 //! the attributes `name`, `scale`, `offset`, `units` and `navigate`, in the order of the array's
 //! axes. The axes that are not navigated are those of a signal: y and x if the signal is an image.
 //! If it is a spectrum, its axis is taken for z.
+//!
+//! Example: `/Experiments/Foil/data` of 9 × 512 × 512, whose `axis-1` and `axis-2` are not
+//! navigated, with the `scale` 0.5 and the `units` nm, is the channel `Foil` with the axes zyx. It
+//! has no voxel size, unless `axis-0` has a scale too.
 
 use voltile_base::axes::Axes;
 
@@ -66,11 +70,13 @@ fn is_defined(text: &str) -> bool {
 }
 
 /// Names the axes by whether they are navigated. The signal's axes are y, x if it is an image. If
-/// it is a spectrum, its axis is z, and the last two navigated axes are y, x: three axes of which
-/// the first two are navigated are yxz.
+/// it is a spectrum, its axis is z, and the last two navigated axes are y, x: three axes, the first
+/// two navigated, are yxz.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
     let (outer, signal): (Vec<usize>, Vec<usize>) =
         (0..navigated.len()).partition(|index| navigated[*index]);
+    // For the axes of the signal, the last one first, then for the navigated axes, the last one
+    // first.
     let letters_from_last = match (outer.len(), signal.len()) {
         (_, 2) => "xyztc",
         (2.., 1) => "zxytc",
@@ -78,6 +84,7 @@ fn by_navigation(navigated: &[bool]) -> Option<Axes> {
     };
     let from_last = signal.iter().rev().chain(outer.iter().rev());
     let mut letters: Vec<(&usize, char)> = from_last.zip(letters_from_last.chars()).collect();
+    // In storage order.
     letters.sort();
     let letters: String = letters.into_iter().map(|(_, letter)| letter).collect();
     Axes::new(&letters)

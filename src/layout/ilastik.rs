@@ -7,6 +7,10 @@
 //! shows it. Exported probabilities have one channel per class. Integers are labels if ilastik
 //! shows them in random colours, or if the file has the name that ilastik gives to exported labels:
 //! `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
+//!
+//! Example: `/exported_data` in `cells_Object Identities.h5`, with tags for z, y, x of the
+//! `resolution` 30, 6, 6 and the `axis_units` nm, has the axes zyx, voxels of 6 × 6 × 30 nm (x × y
+//! × z), and holds labels.
 
 use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};

@@ -6,6 +6,10 @@
 //! other files: BigDataProcessor 2 writes one file per channel and time point, which can also be
 //! served alone: then the groups of levels are in its root. Sizes of levels are halved and rounded
 //! down.
+//!
+//! Example: `/DataSet/ResolutionLevel 0/TimePoint 0/Channel 0/Data`, and the same in
+//! `ResolutionLevel 1`, with sizes of 45 × 45 × 8 and 22 × 22 × 8, are the channel `c0` with one
+//! time point and two levels, the second with the factor 2 × 2 × 1.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -72,7 +76,7 @@ impl<'a> ImarisGroups<'a> {
             .first()
             .map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
         let times = numbered(&file.names_in(&finest), "TimePoint ");
-        // A channel may be missing at some time points.
+        // The first three time points are looked at, because a channel may be missing at one.
         let channels = times.iter().take(3).flat_map(|(_, time)| {
             numbered(&file.names_in(&format!("{finest}/{time}")), "Channel ")
         });
@@ -138,7 +142,7 @@ impl<'a> ImarisGroups<'a> {
     }
 
     /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or
-    /// none.
+    /// none: `present` are the time points that have them, `full` is the size of the finest level.
     fn level(
         &self,
         level: &str,
@@ -216,11 +220,11 @@ fn add_info(file: &OpenFile, group: &str, channel: &mut FoundChannel) {
 /// The extents in the attributes `<prefix>X`, `<prefix>Y` and `<prefix>Z`.
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
     let names = ["X", "Y", "Z"].map(|axis| format!("{prefix}{axis}"));
-    parsed(attributes, names).filter(|size: &Xyz<u64>| size.volume() > 0)
+    parse_all(attributes, names).filter(|size: &Xyz<u64>| size.volume() > 0)
 }
 
 /// The numbers in the attributes of these names, for x, y and z. Imaris writes numbers as text.
-fn parsed<T: FromStr>(attributes: &Attributes, names: [String; 3]) -> Option<Xyz<T>> {
+fn parse_all<T: FromStr>(attributes: &Attributes, names: [String; 3]) -> Option<Xyz<T>> {
     let [x, y, z] = names.map(|name| attributes.text(&name)?.trim().parse().ok());
     Some(Xyz::new(x?, y?, z?))
 }
@@ -255,7 +259,7 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
         return Some(voxel.found_in("/DataSetInfo/Image: ExtMin, ExtMax"));
     }
     let names = ["Sample", "Line", "Plane"].map(|name| format!("RecordingEntry{name}Spacing"));
-    let voxel = VoxelSize::new(parsed(&image, names)?, unit.as_deref())?;
+    let voxel = VoxelSize::new(parse_all(&image, names)?, unit.as_deref())?;
     Some(voxel.found_in("/DataSetInfo/Image: RecordingEntry…Spacing"))
 }
 
@@ -266,7 +270,9 @@ fn transform(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
     if corner == Xyz::all(0.0) {
         return None;
     }
+    // In voxels: the centre of the first voxel lies half a voxel from its corner.
     let centre = corner.zip(voxel, |corner, voxel| corner / voxel + 0.5);
+    // Checked again, because the product may be too large.
     Affine::new(Affine::scaling(voxel).beginning_at(centre).rows())
 }
 
@@ -283,7 +289,7 @@ fn corner_and_voxel(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz
 
 /// `ExtMin` or `ExtMax` along x, y and z; `end` is `Min` or `Max`.
 fn corner(image: &Attributes, end: &str) -> Option<Xyz<f64>> {
-    parsed(image, [0, 1, 2].map(|axis| format!("Ext{end}{axis}")))
+    parse_all(image, [0, 1, 2].map(|axis| format!("Ext{end}{axis}")))
 }
 
 #[cfg(test)]

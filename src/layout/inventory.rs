@@ -1,10 +1,18 @@
 //! The inventory of a file that voltile wrote: its channels, their levels, and what the levels were
 //! derived from.
 //!
-//! It is JSON in one attribute of the root group. A *sidecar* holds the derived levels of another
-//! file, a *volume* all levels of its channels. Every level is one dataset with the axes t c z y x;
-//! missing time points are never written. The origin of a level is recorded as text that is
-//! compared literally, so that levels derived from something else are not used by mistake.
+//! It is JSON in one attribute of the root group:
+//!
+//! ```json
+//! {"version": 1, "role": "sidecar", "originals": [{…}], "channels": [{"name": "image", …,
+//!  "levels": [{"level": 1, "factor": [2, 2, 1], "size": [256, 256, 40], "path": "/image/s1",
+//!              "made": true}]}]}
+//! ```
+//!
+//! A *sidecar* holds the derived levels of another file, a *volume* all levels of its channels.
+//! Every level is one dataset with the axes t c z y x; missing time points are never written. The
+//! origin of a level is recorded as text that is compared literally, so that levels derived from
+//! something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,9 +96,9 @@ pub struct OriginRecord {
     pub z_factor: u64,
     /// Its extents: x, y, z.
     pub size: [u64; 3],
-    /// Its datasets.
+    /// Its datasets, as text by [`Paths::in_words`].
     pub paths: String,
-    /// How its datasets are interpreted.
+    /// How its datasets are interpreted, as text by [`View::in_words`].
     pub view: String,
 }
 
@@ -157,7 +165,7 @@ impl ChannelRecord {
     }
 
     /// The channel as layouts return it: copied levels and derived ones.
-    pub fn found(&self) -> Option<FoundChannel> {
+    pub fn to_channel(&self) -> Option<FoundChannel> {
         let (derived, copied): (Vec<_>, Vec<_>) = self.levels.iter().partition(|level| level.made);
         let copied = copied.into_iter().map(|level| self.level(level)).collect();
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
@@ -236,7 +244,7 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 }
 
 impl Paths {
-    /// All of them as text, identical whenever the same file is opened: `/raw`, or `times /t0/raw
+    /// All paths as text, which is the same whenever the file is opened: `/raw`, or `times /t0/raw
     /// and others, 9 in all, DIGEST`.
     pub fn in_words(&self) -> String {
         let (kind, all): (&str, Vec<String>) = match self {

@@ -5,6 +5,9 @@
 //! Three or four bytes for each voxel are a colour (ITK's own types of three and four bytes are RGB
 //! and RGBA pixels); other components are vectors. `Directions` next to them has a row for each
 //! axis, x first: the direction in which it runs in space.
+//!
+//! Example: `/ITKImage/0/VoxelData` of 60 × 256 × 256 × 3 unsigned bytes, next to the `Spacing`
+//! 0.5, 0.5, 2, is a volume in colour with the axes zyxc and voxels of 0.5 × 0.5 × 2 mm.
 
 use voltile_base::axes::Axes;
 use voltile_base::paint::Kind;
@@ -53,8 +56,8 @@ fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     }
 }
 
-/// The directions of x, y and z. The matrix has a row for each of the image's `axes`, and as many
-/// columns; a fourth axis is time. If there is no row for z, z keeps its own direction: the rows
+/// The directions of x, y and z. The matrix is a square with a row for each of the image's `axes`;
+/// a fourth axis is time. If there is no row for z, z keeps its own direction: the rows
 /// 0.8 0.6 and -0.6 0.8 are the directions 0.8 0.6 0, -0.6 0.8 0 and 0 0 1.
 fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
     if matrix.len() != axes * axes {

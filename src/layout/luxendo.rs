@@ -3,6 +3,10 @@
 //! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time
 //! point, z, y, x. The numbers in a name are integer factors of width, height and depth.
 //! `main.lux.h5`, which links the files of an experiment, is handled in [`main_file`].
+//!
+//! Example: `/Data` and `/Data_2_2_2`, with `"voxel_size_um": {"width": 0.2, "height": 0.2,
+//! "depth": 1}` in `/metadata`, are the channel `Data` with two levels and voxels of 0.2 × 0.2 × 1
+//! µm.
 
 pub(super) mod main_file;
 

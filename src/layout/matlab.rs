@@ -7,6 +7,9 @@
 //! dataset of (slice, column, row), whose axes are z, x, y. Three unsigned bytes for each pixel are
 //! a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
 //! `#refs#`, are only searched if there is no other volume.
+//!
+//! Example: `stack = zeros(200, 300, 9, 'uint16')` in MATLAB is the dataset `/stack` of 9 × 300 ×
+//! 200, which is a channel of 9 sections with 200 rows and 300 columns.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -45,7 +48,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 
 /// The marks of an array. Only unsigned bytes may be colours.
 fn array(shape: &[u64], is_bytes: bool, because: String) -> Marks {
-    let colours = coloured(shape).filter(|_| is_bytes);
+    let colours = colour_axes(shape).filter(|_| is_bytes);
     Marks {
         kind: colours.as_ref().map(|_| Kind::Rgb),
         axes: Some(colours.unwrap_or_else(|| axes(shape))),
@@ -55,7 +58,7 @@ fn array(shape: &[u64], is_bytes: bool, because: String) -> Marks {
 
 /// The axes of pictures in colour, which are (row, column, component) or (row, column, component,
 /// frame) in MATLAB: a dataset of 3 × 200 × 100 is cxy. `None` for other shapes.
-fn coloured(shape: &[u64]) -> Option<Axes> {
+fn colour_axes(shape: &[u64]) -> Option<Axes> {
     use AxisName::{C, T, X, Y};
     match *shape {
         [3, x, y] if x.min(y) >= MIN_COLOURED => Some(Axes::from_known([C, X, Y])),

@@ -4,14 +4,18 @@
 //! nibabel's reader. The attribute `dimorder` names the axes in storage order;
 //! `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which is negative if an axis is
 //! reversed, the position of the first voxel along the axis in `start`, and where the axis points
-//! in `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of
-//! `/minc-2.0` is `label__` for labels. Vectors of three unsigned bytes are colours, other vectors
-//! channels.
+//! in `direction_cosines`. Images with numbers above 0 are downsampled copies. The attribute
+//! `class` of `/minc-2.0` is `label__` for labels. Vectors of three unsigned bytes are colours,
+//! other vectors channels.
 //!
 //! The tables `image-min` and `image-max` next to the image have the real values at the ends of
 //! `valid_range`, for each position along some of the leading axes. Where they differ between
 //! positions, integers are scaled to real values, as in nibabel: clamped to `valid_range`, then
 //! linear. Otherwise all voxels have one scale, and stored values are served.
+//!
+//! Example: an image with the `dimorder` "zspace,yspace,xspace", whose dimensions all have the
+//! `step` 2, has the axes zyx, and voxels of 2 × 2 × 2 in the `units` of `xspace`. The position of
+//! its first voxel is the `start` of the three dimensions, such as -90, -126, -72 along x, y, z.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::Xyz;
@@ -76,11 +80,11 @@ fn in_space(file: &OpenFile) -> Option<Marks> {
     let dimensions =
         ['x', 'y', 'z'].map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
     // The distances of adjacent voxels are negative along reversed axes.
-    let steps = of_each(&dimensions, "step")?;
+    let steps = number_of_each(&dimensions, "step")?;
     let cosines: [[f64; 3]; 3] =
         std::array::from_fn(|axis| cosines(&dimensions[axis], AXES_OF_SPACE[axis]));
     // Each start lies along its own axis.
-    let origin = of_each(&dimensions, "start").map(|starts| {
+    let origin = number_of_each(&dimensions, "start").map(|starts| {
         let along = |row: usize| (0..3).map(move |axis| cosines[axis][row] * starts[axis]);
         Xyz::new(along(0).sum(), along(1).sum(), along(2).sum())
     });
@@ -95,8 +99,8 @@ fn in_space(file: &OpenFile) -> Option<Marks> {
     })
 }
 
-/// A number of each dimension, if all have it.
-fn of_each(dimensions: &[Attributes; 3], name: &str) -> Option<[f64; 3]> {
+/// The attribute `name` of the dimensions x, y and z, if all have it.
+fn number_of_each(dimensions: &[Attributes; 3], name: &str) -> Option<[f64; 3]> {
     let [x, y, z] = dimensions.each_ref().map(|axis| axis.number(name));
     Some([x?, y?, z?])
 }
@@ -128,6 +132,7 @@ fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
         return None;
     }
     let [lowest, highest] = valid_range(about)?;
+    // The line through (`lowest`, `least`) and (`highest`, `most`): its slope, and its value at 0.
     let lines: Vec<[f64; 2]> = least
         .iter()
         .zip(&most)
@@ -165,9 +170,9 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
 }
 
 /// The distances in a table between adjacent positions along time and space. The table has a value
-/// for each position along as many leading axes as its length says: a table of 20 values for tzyx
-/// of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no number of leading
-/// axes fits, or if channels are among them.
+/// for each position along some leading axes; its length tells how many they are: a table of 20
+/// values for tzyx of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no
+/// number of leading axes fits, or if channels are among them.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let leading =
         (0..=shape.len()).find(|count| shape[..*count].iter().product::<u64>() == length as u64)?;

@@ -5,6 +5,9 @@
 //! `downsamplingFactors` of each level, `resolution` of a level or its group, and the names of
 //! `axes` are in x, y, z order: the reverse of HDF5's storage order. `painteraData` marks groups of
 //! labels. [`super::pyramid`] assembles the levels.
+//!
+//! Example: `/raw/s0` and `/raw/s1` with the `downsamplingFactors` 2, 2, 1, in a group with the
+//! `resolution` 4, 4, 40, are the channel `raw` with two levels and voxels of 4 × 4 × 40.
 
 use voltile_base::axes::Axes;
 use voltile_hdf5::volume::hdf5::Attributes;

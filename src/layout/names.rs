@@ -31,7 +31,7 @@ pub(super) fn names(paths: &[&str]) -> Vec<Name> {
             }
         }
         if !has_changed {
-            return numbered(names);
+            return number_duplicates(names);
         }
     }
 }
@@ -41,9 +41,9 @@ fn last_parts(parts: &[&str], count: usize) -> Name {
     Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
 }
 
-/// Numbers equal names: those of `/a b` and `/a_b`, which differ only in a character that names
+/// Numbers equal names: the names of `/a b` and `/a_b`, which differ only in a character that names
 /// cannot have, are `a_b` and `a_b_2`.
-pub(super) fn numbered(names: Vec<Name>) -> Vec<Name> {
+pub(super) fn number_duplicates(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();
     let mut numbered = Vec::with_capacity(names.len());

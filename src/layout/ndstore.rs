@@ -2,6 +2,9 @@
 //!
 //! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by
 //! time in a time series. A channel is named after its group; annotations are labels.
+//!
+//! Example: `/synapses/CUTOUT` of 16 × 512 × 512, next to the `CHANNELTYPE` "annotation", is the
+//! channel `synapses` of labels with the axes zyx.
 
 use voltile_base::paint::Kind;
 

@@ -7,6 +7,9 @@
 //! ones. `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are not
 //! applied: a notice gives the formula. HDF-EOS and other programs write the same attributes. The
 //! dimensions are read by [`super::dimensions`].
+//!
+//! Example: a variable with the `_FillValue` -9999, the `scale_factor` 0.01 and the `units` kelvin
+//! shows stored values, -9999 as missing, with the notice "stored values × 0.01 are kelvin".
 
 use voltile_base::notice::Notice;
 use voltile_base::paint::Number;
@@ -50,7 +53,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         label: own.text("long_name"),
         missing: missing(own)
             .into_iter()
-            .map(|number| as_type(number, reinterpret_as))
+            .map(|number| as_unsigned(number, reinterpret_as))
             .collect(),
         notices: packing(own).into_iter().map(Notice::warning).collect(),
         ..Marks::labels_if(is_flags, "it has flag_values and flag_meanings")
@@ -72,9 +75,9 @@ pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
     missing
 }
 
-/// A number as it is in the unsigned type of the same size, if values are of it: -1 is 255 in 8
-/// bits.
-fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
+/// A missing value as it reads in the `unsigned` type, if the dataset is read as this type: -1 is
+/// 255 in 8 bits.
+fn as_unsigned(number: Number, unsigned: Option<VoxelType>) -> Number {
     match (number, unsigned) {
         (Number::Whole(whole), Some(voxel)) => {
             Number::Whole(whole.rem_euclid(1 << (8 * voxel.stored_bytes())))
@@ -106,7 +109,8 @@ fn unpacked(scale: f64, offset: f64, units: Option<&str>) -> Option<String> {
     is_packed.then(|| format!("{formula} are {}", units.unwrap_or("the real values")))
 }
 
-/// A number as text, without the digits that one of 32 bits gets when it is widened: 0.01.
+/// A number as text, without the digits that a number of 32 bits gets when it is widened to 64:
+/// 0.01, not 0.009999999776482582.
 fn in_words(number: f64) -> String {
     let narrow = number as f32;
     if f64::from(narrow) == number {

@@ -11,6 +11,11 @@
 //! tell which are x and y, the last two axes of an image are taken for y, x. The distance of
 //! adjacent positions and their `units` give the voxel size. `interpretation`, an attribute of the
 //! dataset or its group, says whether the last axes are an image, a spectrum or colours.
+//!
+//! Example: a group of the class `NXdata` with `signal` = "counts" and `axes` = "energy", "y", "x"
+//! holds `counts` of 100 × 64 × 64, and `x` and `y` with positions 5 µm apart. The signal is the
+//! channel `counts` with pixels of 5 × 5 µm. Its axes are stored as cyx; the spectrum along c is
+//! shown as sections.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -84,8 +89,9 @@ fn are_of_colours(letters: &str) -> bool {
     matches!(letters, "yxc" | "cyx")
 }
 
-/// All axes of a dataset; `names` holds the axes that are known by name. The last axes get the
-/// letters of the interpretation, unless an image or a spectrum has names for both x and y.
+/// All axes of a dataset, whose last ones have these `letters` by the interpretation; `names` holds
+/// the axes that are known by name. Without names, `c` of three axes is yxc, and `cyx` of four is
+/// zcyx. The letters of an image or a spectrum are not used if both x and y are known by name.
 fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -> Option<Axes> {
     names.resize(shape.len(), None);
     let has_plane = [AxisName::X, AxisName::Y]
@@ -100,7 +106,8 @@ fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -
     if let Some(axes) = completed(names, shape) {
         return Some(axes);
     }
-    // The names do not suffice, so the axes before the last ones are the usual ones.
+    // The names do not suffice: the axes before the last ones are the usual ones of a dataset
+    // without an axis c.
     let usual = usual_axes(shape.len() - letters.matches('c').count())?.to_string();
     let first = if letters == "c" {
         usual.as_str()
@@ -144,7 +151,7 @@ fn finest_paths(channel: &FoundChannel) -> impl Iterator<Item = &str> {
         .flat_map(|level| level.paths.all())
 }
 
-/// Whether the dataset is the signal of its group, which the attributes of either may say.
+/// Whether the dataset is the signal of its group, by an attribute of the group or of its own.
 fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
     let is_named = group
         .text("signal")

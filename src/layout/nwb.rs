@@ -7,11 +7,15 @@
 //! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
 //! follow the specification; a file does not tell whether its writer did. "GrayscaleImage",
 //! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
-//! transposed in the same way. Four axes with three positions along the last are frames of colours,
-//! if they are bytes and not from a microscope. `grid_spacing` of the imaging plane is x, y or x,
-//! y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other files
-//! (`external_file`) have no data here. Masks of regions of interest (`image_mask`: region, x, y)
-//! and volumes of extensions come after the series.
+//! transposed in the same way. Four axes with three or four positions along the last are frames of
+//! colours, if they are bytes and not from a microscope. `grid_spacing` of the imaging plane is x,
+//! y or x, y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other
+//! files (`external_file`) have no data here. Masks of regions of interest (`image_mask`: region,
+//! x, y) and volumes of extensions come after the series.
+//!
+//! Example: `/acquisition/TwoPhotonSeries/data` of 9000 × 512 × 256, in a file whose `nwb_version`
+//! is 2.6.0, has 9000 time points of 512 columns and 256 rows (axes txy), and the label
+//! `TwoPhotonSeries`; with the `rate` 30 they are a thirtieth of a second apart.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -35,7 +39,7 @@ const VOLUMES: [(&str, &str); 4] = [
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     series(about)
         .or_else(|| image(about))
-        .or_else(|| other(about))
+        .or_else(|| mask_or_extension(about))
 }
 
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
@@ -56,9 +60,9 @@ fn series(about: &About<'_>) -> Option<Marks> {
     };
     let is_colour = !is_of_microscope && about.is_colour();
     let axes = match about.rank() {
-        3 => in_version(about, "txy", "tyx"),
-        4 if is_colour => in_version(about, "txyc", "tyxc"),
-        4 => in_version(about, "txyz", "tzyx"),
+        3 => axes_in_version(about, "txy", "tyx"),
+        4 if is_colour => axes_in_version(about, "txyc", "tyxc"),
+        4 => axes_in_version(about, "txyz", "tzyx"),
         _ => None,
     }?;
     Some(Marks {
@@ -74,7 +78,7 @@ fn series(about: &About<'_>) -> Option<Marks> {
 
 /// The masks of regions of interest, and the data of extensions with three axes or more: the kinds
 /// in [`VOLUMES`] have known axes.
-fn other(about: &About<'_>) -> Option<Marks> {
+fn mask_or_extension(about: &About<'_>) -> Option<Marks> {
     let group = about.group_attributes();
     let kind = group.text("neurodata_type")?;
     let rank = about.rank();
@@ -82,7 +86,7 @@ fn other(about: &About<'_>) -> Option<Marks> {
     let known = known.find(|(name, letters)| *name == kind && letters.len() == rank);
     let axes = match known {
         Some((_, letters)) => Axes::new(letters).ok(),
-        None if about.last() == "image_mask" && rank == 3 => in_version(about, "zxy", "zyx"),
+        None if about.last() == "image_mask" && rank == 3 => axes_in_version(about, "zxy", "zyx"),
         None => None,
     };
     if axes.is_none() {
@@ -100,7 +104,7 @@ fn other(about: &About<'_>) -> Option<Marks> {
 }
 
 /// The axes by the version of the file: x comes before y since version 2.2.
-fn in_version(about: &About<'_>, x_first: &str, x_last: &str) -> Option<Axes> {
+fn axes_in_version(about: &About<'_>, x_first: &str, x_last: &str) -> Option<Axes> {
     let root = about.file.attributes("/");
     let version = root.text("nwb_version").unwrap_or_default();
     let mut numbers = version
@@ -121,9 +125,9 @@ fn image(about: &About<'_>) -> Option<Marks> {
         _ => return None,
     };
     let axes = if is_colour {
-        in_version(about, "xyc", "yxc")
+        axes_in_version(about, "xyc", "yxc")
     } else {
-        in_version(about, "xy", "yx")
+        axes_in_version(about, "xy", "yx")
     }?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
     let pixel = about

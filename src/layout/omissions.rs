@@ -12,7 +12,7 @@ use super::contents::{Contents, Search, UnlistedDataset};
 const MAX_NAMED: usize = 8;
 
 /// Notes what the search has found and does not show: links that were not followed, objects that
-/// cannot be opened, and datasets that may hold pictures, together if the reason is the same.
+/// cannot be opened, and datasets that may hold pictures, in one notice for each reason.
 pub(super) fn note(contents: &Contents<'_>, search: &Search) {
     let links = search.unfollowed.iter();
     let links = links.map(|UnfollowedLink { path, reason, .. }| {
@@ -41,7 +41,8 @@ pub(super) fn note(contents: &Contents<'_>, search: &Search) {
     }
 }
 
-/// Records the first notices; `further` says what the number of the other ones counts.
+/// Records the first notices, and the number of the other ones, which `further` follows: "3 other
+/// links were not followed".
 fn note_first(
     contents: &Contents<'_>,
     notices: impl ExactSizeIterator<Item = Notice>,

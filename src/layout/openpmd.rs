@@ -5,6 +5,9 @@
 //! `C`, fastest first where it is `F`. `gridUnitSI` converts the spacing to metres. Components of a
 //! vector are datasets of their own. `unitSI` converts stored values to SI units: a notice says so,
 //! and stored values are shown. The root's attribute `meshesPath` names the group of meshes.
+//!
+//! Example: `/data/100/meshes/rho` with the `axisLabels` "z", "y", "x", the `gridSpacing` 4, 2, 2
+//! and the `gridUnitSI` 1e-6 has the axes zyx and voxels of 2e-6 × 2e-6 × 4e-6 m (x × y × z).
 
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::Attributes;

@@ -1,8 +1,9 @@
 //! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
 //! Marks of datasets are used first (see [`super::marks`]). The rest is guessed (see
-//! [`super::guess`]); and a voxel size known for only one of several volumes with the same extents
-//! applies to all. Layouts that only mark datasets find their channels through this module.
+//! [`super::guess`]); and a voxel size known for some of several volumes with the same extents
+//! applies to all, unless these volumes have different ones. Layouts that only mark datasets find
+//! their channels through this module.
 
 use std::collections::HashMap;
 use std::f64::consts::PI;
@@ -17,9 +18,9 @@ use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
 
 use super::contents::{About, Candidate, Contents};
 use super::detector::{self, DetectorStacks};
-use super::guess::described;
+use super::guess::describe;
 use super::marks::Marks;
-use super::names::{names, numbered};
+use super::names::{names, number_duplicates};
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Paths, Rank, VoxelSize};
 use crate::config::ChannelSettings;
@@ -61,16 +62,13 @@ pub(super) fn channels(
         .into_iter()
         .partition(|pyramid| pyramid.finest().rank() < Rank::Table);
     beside.extend(pyramids(&foreign));
-    let mut paths: Vec<&str> = stacks.iter().map(|stack| stack.named_by.as_str()).collect();
-    paths.extend(data.iter().map(|pyramid| pyramid.named_by));
-    let mut names_of_all = names(&paths);
-    // The names of the data do not depend on what lies beside them.
-    paths.extend(beside.iter().map(|pyramid| pyramid.named_by));
-    names_of_all.extend(names(&paths).split_off(names_of_all.len()));
+    let mut data_paths: Vec<&str> = stacks.iter().map(|stack| stack.named_by.as_str()).collect();
+    data_paths.extend(data.iter().map(|pyramid| pyramid.named_by));
+    let beside_paths: Vec<&str> = beside.iter().map(|pyramid| pyramid.named_by).collect();
+    let mut names_left = names_of(&data_paths, &beside_paths).into_iter();
     let pyramids: Vec<Pyramid<'_>> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
     let mut channels = Vec::new();
-    let mut names_left = names_of_all.into_iter();
     for (stack, name) in stacks.into_iter().zip(&mut names_left) {
         channels.push(stack.channel(name));
     }
@@ -92,10 +90,17 @@ pub(super) fn channels(
         .iter()
         .map(|channel| channel.name.clone())
         .collect();
-    for (channel, name) in channels.iter_mut().zip(numbered(names_found)) {
+    for (channel, name) in channels.iter_mut().zip(number_duplicates(names_found)) {
         channel.name = name;
     }
     Ok(channels)
+}
+
+/// Names for the data, which do not depend on what lies beside them, and then for what lies beside.
+fn names_of(data: &[&str], beside: &[&str]) -> Vec<Name> {
+    let mut all = names(data);
+    all.extend(names(&[data, beside].concat()).split_off(data.len()));
+    all
 }
 
 /// Voxel sizes by extents, for volumes without their own: volumes with equal extents show the same
@@ -129,7 +134,7 @@ fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
         paths: Paths::One(level.volume.path.clone()),
         view: view.clone(),
     });
-    let mut channel = described(name, finest, levels.collect());
+    let mut channel = describe(name, finest, levels.collect());
     channel.notices.extend(finest.hidden_spectrum());
     channel
 }
@@ -158,10 +163,9 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
         return vec![channel];
     };
     if view.axes.position(AxisName::C).is_some() {
-        let magnitude =
-            "only the magnitude of its complex numbers is shown, because it has an axis c";
+        let remark = "only the magnitude of its complex numbers is shown, because it has an axis c";
         let mut channel = channel;
-        channel.notices.push(Notice::info(magnitude));
+        channel.notices.push(Notice::info(remark));
         return vec![channel];
     }
     let parts = (0..).zip(ComplexPart::ALL).map(|(index, part)| {
@@ -187,7 +191,7 @@ pub fn channel_at(
 ) -> Result<FoundChannel, OpenError> {
     let mut volume = Contents::new(file).candidate(path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
-    volume.forget_values_unless(&axes, given.kind);
+    volume.forget_values_if_changed(&axes, given.kind);
     if given.stored_values {
         volume.marks.values = None;
     }
@@ -215,7 +219,7 @@ pub fn channel_at(
             .map(|given| level(&given.path, given.factor))
             .collect(),
     };
-    let mut channel = described(name, &volume, levels);
+    let mut channel = describe(name, &volume, levels);
     if channel.kind == Kind::Rgb && component.is_some() {
         channel.kind = Kind::Image;
     }

@@ -1,11 +1,16 @@
-//! Pyramids of plain datasets: which volumes of a file are levels of the same one.
+//! Pyramids of plain datasets: which datasets of a file are levels of one volume.
 //!
-//! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors
-//! in the attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a
-//! level: `0`, `1`, …; `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`,
-//! `raw_4`, where the number is the factor, as in `/0/MipMaps/DATA/DATA_XY_2`, which is a level of
-//! `/0/DATA` in CARTA's files. Each level must have the type of the one before and, unless it
-//! states its factor, be smaller along x and y.
+//! Three conventions are known:
+//!
+//! - N5: `s0`, `s1`, … in one group, after which the channel is named, with factors in the
+//!   attribute `downsamplingFactors` (see [`super::n5`]).
+//! - The same with other names for a level: `0`, `1`, …; `level_0`; `scale0`; `res0`;
+//!   `resolution_0`; `mipmap0`.
+//! - `raw`, `raw_2`, `raw_4`, where the number is the factor, as in `/0/MipMaps/DATA/DATA_XY_2`,
+//!   which is a level of `/0/DATA` in CARTA's files.
+//!
+//! Each level must have the type of the one before and, unless it states its factor, be smaller
+//! along x and y.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +92,8 @@ impl<'a> Pyramid<'a> {
     }
 }
 
-/// Groups volumes that are levels of one volume; the rest stays single. Ordered by finest level.
+/// Groups datasets that are levels of one volume; all others are volumes with one level. Ordered by
+/// finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
@@ -134,6 +140,7 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
         if levels.len() == 1 && first.factor.is_none() {
             continue;
         }
+        // Factors become relative to the first level that exists: 2, 4 and 8 are 1, 2 and 4.
         let base = first.factor.unwrap_or(Xyz::all(1));
         for level in &mut levels {
             level.factor = level

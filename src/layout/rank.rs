@@ -73,7 +73,7 @@ impl Candidate {
         }
     }
 
-    /// Whether it is a picture, or a series of pictures, that is too narrow to be one.
+    /// Whether it has the axes of a picture, or of a series of pictures, but is too narrow for one.
     fn is_trace(&self) -> bool {
         let size = self.size();
         let axes = self.axes();

@@ -5,6 +5,9 @@
 //! and `ijk_to_xyz_transform`, a matrix of 3 × 4 from indices (x, y, z) to positions: its diagonal
 //! is the voxel size and its last column the origin, if the axes are not rotated. The unit is not
 //! stated. Regions are grouped in a tree (`parent_ids`), which is not shown.
+//!
+//! Example: `/mask` of 60 × 100 × 100 in a file of this format is the channel `mask` of labels with
+//! the axes zyx.
 
 use voltile_base::geometry::Xyz;
 
@@ -22,7 +25,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     root.text("format").filter(|format| format == "segger")?;
     let (voxel, origin) = root
         .numbers("ijk_to_xyz_transform")
-        .and_then(|matrix| placed(&matrix))
+        .and_then(|matrix| size_and_origin(&matrix))
         .unzip();
     Some(Marks {
         because: Some("its format is segger".to_owned()),
@@ -35,7 +38,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 
 /// The voxel size and the origin, unless the axes are rotated. The matrix 4 0 0 10, 0 4 0 20,
 /// 0 0 40 30 is a voxel size of 4 × 4 × 40, and an origin of 10, 20, 30.
-fn placed(matrix: &[f64]) -> Option<(Option<VoxelSize>, Xyz<f64>)> {
+fn size_and_origin(matrix: &[f64]) -> Option<(Option<VoxelSize>, Xyz<f64>)> {
     let [xx, 0.0, 0.0, x, 0.0, yy, 0.0, y, 0.0, 0.0, zz, z] = *matrix else {
         return None;
     };

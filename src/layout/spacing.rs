@@ -27,7 +27,7 @@ pub(super) struct Spacing {
     pub step: f64,
     /// The first position.
     pub first: Option<f64>,
-    /// The unit of both.
+    /// The unit of `step` and `first`.
     pub unit: Option<String>,
 }
 
@@ -103,18 +103,20 @@ fn calibration(
 ) -> Option<(VoxelSize, Option<Xyz<f64>>)> {
     let x = x?;
     let y = y?;
-    let as_wide = Spacing {
+    let as_thick_as_wide = Spacing {
         step: x.step.abs(),
         first: Some(0.0),
         ..x.clone()
     };
     let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
     let all = match stated {
-        None if sections == 1 => in_one_unit([x, y, as_wide])?,
-        stated => stated?,
+        Some(stated) => stated,
+        None if sections == 1 => in_one_unit([x, y, as_thick_as_wide])?,
+        None => return None,
     };
     let edges = all.each_ref().map(|axis| axis.step.abs());
     let voxel = VoxelSize::new(edges.into(), all[0].unit.as_deref())?;
+    // An origin without directions says that the axes run along the axes of space, upwards.
     let ascends = all.iter().all(|axis| axis.step > 0.0);
     let origin = match all.map(|axis| axis.first) {
         [Some(x), Some(y), Some(z)] if ascends => Some(Xyz::new(x, y, z)),

@@ -3,6 +3,10 @@
 //! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published.
 //! A dataset is (row, column, frame). Next to it, each column of `Metadata` is the JSON of a frame:
 //! the detector's name, after which the channel is named, and the size of a pixel.
+//!
+//! Example: `/Data/Image/2f3a/Data` of 1024 × 1024 × 1, next to `Metadata` with the `DetectorName`
+//! "HAADF" and a `PixelSize` of "2e-9" in the units "m", is the channel `HAADF` with the axes yxt
+//! and pixels of 2e-9 × 2e-9 m.
 
 use serde_json::Value;
 use voltile_base::axes::{Axes, AxisName};

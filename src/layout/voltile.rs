@@ -3,6 +3,9 @@
 //!
 //! Source: [`super::inventory`]. Sidecars are recognised too, for a helpful error message. A file
 //! whose inventory cannot be understood is of the next layout that recognises it.
+//!
+//! Example: an inventory of the role "volume", whose channel `image` has levels at `/image/s0` and
+//! `/image/s1`, is the channel `image` with these two levels.
 
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::OpenError;
@@ -26,7 +29,7 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
     let Some(Ok(inventory)) = Inventory::from_file(contents.file) else {
-        // It was there when the file was recognised; it may have been replaced since.
+        // The inventory was there when the file was recognised; the file has been replaced since.
         return plain::channels(contents, |_| true);
     };
     if inventory.role == Role::Sidecar {
@@ -38,5 +41,5 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
         });
     }
     let channels = inventory.channels.iter();
-    Ok(channels.filter_map(ChannelRecord::found).collect())
+    Ok(channels.filter_map(ChannelRecord::to_channel).collect())
 }

@@ -5,12 +5,16 @@
 //! The columns of the matrix `Direction` are the directions in which these axes run in space. An
 //! array is z, y, x and a component axis. The attribute `Scalars` of its group names the array that
 //! VTK shows.
+//!
+//! Example: in an image with the `WholeExtent` 0 99 0 99 0 49 there are 100 × 100 × 50 points, and
+//! one cell less along each axis: `/VTKHDF/PointData/density` of 50 × 100 × 100 has the axes zyx,
+//! and so has `/VTKHDF/CellData/id` of 49 × 99 × 99.
 
 use voltile_base::geometry::Xyz;
 
 use super::Rank;
 use super::contents::About;
-use super::dream3d::{Geometry, cells};
+use super::dream3d::{Geometry, array_marks};
 use super::marks::Marks;
 
 const ROOT: &str = "/VTKHDF";
@@ -35,11 +39,13 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     };
     let shown = about.group_attributes().text("Scalars");
     let is_shown = shown.as_deref() == Some(about.last());
-    let mut marks = cells(about, &geometry)?;
+    let mut marks = array_marks(about, &geometry)?;
     marks.rank = is_shown.then_some(Rank::Declared);
     if let Some([xx, yx, zx, xy, yy, zy, xz, yz, zz]) = image.numbers("Direction").as_deref() {
         marks.directions = Some([[*xx, *xy, *xz], [*yx, *yy, *yz], [*zx, *zy, *zz]]);
     }
+    // Until here the origin is the position of point 0. The array begins with the first point of
+    // `WholeExtent`.
     if let (Some(transform), [x, _, y, _, z, _]) = (marks.transform(), &extent[..]) {
         marks.origin = Some(transform.apply(Xyz::new(*x, *y, *z)));
     }

@@ -2,9 +2,10 @@
 //! registrations.
 //!
 //! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is
-//! `FILE.xml` next to `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5
-//! file. Files that cannot be read or describe something else are passed over: nothing in them is
-//! required. Parsing takes many times as much memory as the file is long: one file is parsed, once.
+//! `FILE.xml` next to `FILE.h5`, else an XML file in the same folder whose `ImageLoader` names the
+//! HDF5 file. Files that cannot be read or describe something else are passed over: nothing in them
+//! is required. Parsing takes many times as much memory as the file is long, so only one file is
+//! parsed, and only once.
 //!
 //! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to
 //! indices of voxels (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes
@@ -120,11 +121,12 @@ impl XmlText {
         if let Some(described) = Self::read(&own).filter(Self::is_description) {
             return Some(described);
         }
-        let mut others = others(hdf5, &own).filter_map(|xml| Self::read(&xml));
+        let mut others = other_files(hdf5, &own).filter_map(|xml| Self::read(&xml));
         others.find(|xml| xml.names(hdf5))
     }
 
-    /// The beginning of a file, with one byte more than is parsed.
+    /// The text of a file. Of a file that is too long to be parsed, one byte more than the limit is
+    /// read, by which [`Self::parse`] notices it.
     fn read(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
@@ -144,7 +146,8 @@ impl XmlText {
         self.text.contains("<SequenceDescription")
     }
 
-    /// Whether its image loader names this HDF5 file.
+    /// Whether its image loader names this HDF5 file: `<hdf5 type="relative">cells.h5</hdf5>`. The
+    /// folder does not matter.
     fn names(&self, hdf5: &Path) -> bool {
         let element = self
             .text
@@ -177,6 +180,7 @@ impl XmlText {
 }
 
 impl Registration {
+    /// `None` unless each transform is an affine and all together can be inverted.
     fn new(node: Node<'_, '_>) -> Option<Self> {
         let mut whole = Affine::IDENTITY;
         let mut first = whole;
@@ -187,9 +191,10 @@ impl Registration {
         Affine::new(whole.rows()).map(|whole| Self { whole, first })
     }
 
-    /// From indices to the unit of the voxel size: the calibration tells how much of that the unit
-    /// of the space is. If it does not scale in proportion to the voxel size, the units are taken
-    /// to be equal. `None` if numbers are too large.
+    /// The transform from indices to positions in the unit of the voxel size. The lengths to which
+    /// the calibration scales a voxel tell the unit of the space: if they are 1, 1, 4 for voxels of
+    /// 0.5 × 0.5 × 2 µm, it is 0.5 µm. If they are not in proportion to the voxel size, the units
+    /// are taken to be equal. `None` if numbers are too large.
     fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Option<Affine> {
         let ratios =
             voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
@@ -202,7 +207,7 @@ impl Registration {
 }
 
 /// The other XML files of the folder, by name.
-fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
+fn other_files(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = folder_of(hdf5);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MAX_ENTRIES).map(|entry| entry.path());

@@ -4,6 +4,9 @@
 //! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first
 //! time point is time 0, whatever its number; the factors of levels follow from their sizes. The
 //! linked files must be below the main file's folder, where Luxendo puts them.
+//!
+//! Example: `/timepoint_5/channel_0/view_0/res_0/data` and the same in `timepoint_6` are the
+//! channel `channel_0` with two time points and one level.
 
 use voltile_base::name::Name;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
