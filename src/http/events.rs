@@ -166,8 +166,8 @@ pub(super) fn answer(context: &Context<'_>) -> Answer {
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"));
     if context.request.method() == Method::HEAD {
-        // A body that never ends would block further requests on the connection, although none of it
-        // is sent.
+        // A body that never ends would block all further requests on the connection, although none
+        // of it is sent.
         return Ok(response.finish());
     }
     let Some(seat) = context.site.listeners.enter(context.demand().client) else {
