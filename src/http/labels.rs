@@ -96,10 +96,9 @@ fn label(labels: &Labels, rank: usize) -> Value {
     let mut properties = Map::new();
     for column in &labels.properties {
         let cell = column.get(rank);
-        let value = if column.is_number {
-            number_value(cell)
-        } else {
-            cell.into()
+        let value = match column.is_number {
+            true => number_value(cell),
+            false => cell.into(),
         };
         properties.insert(column.name.clone(), value);
     }

@@ -105,11 +105,10 @@ pub(super) async fn answer(
 pub(super) async fn projects(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
-    let content_type = "application/json";
     answer_with_urls(
         context,
         &"projects.json",
-        content_type,
+        "application/json",
         in_json,
         move |out| {
             let precomputed = |token: &str, channel: &str| precomputed(&catalog, token, channel);
