@@ -121,7 +121,7 @@ fn host<'r>(request: &'r HttpRequest, reports: &ProxyReports<'r>) -> Result<&'r 
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section
-/// 3.2.2), or else in the `Host` header, of which there must be one.
+/// 3.2.2), or else in the only `Host` header.
 fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     if let Some(authority) = request.uri().authority() {
         return Ok(("the request's URL", authority.as_str()));

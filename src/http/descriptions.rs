@@ -98,6 +98,7 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> Answer {
             .and_then(|channel| channel.file.as_path().file_name());
         let file = Location::from(PathBuf::from(file.unwrap_or_default()));
         let mut warnings = advice::warnings(&inspection, &file);
+        // The commands that mend a file work on files of this machine.
         if dataset.is_remote() {
             for warning in &mut warnings {
                 warning.mend = None;

@@ -140,8 +140,8 @@ impl TileService {
         }
     }
 
-    /// Fetches neighbours from the tiers, or has each rendered when its chunks have arrived. The
-    /// nearest neighbour comes first.
+    /// Fetches neighbours from the tiers, or has each rendered when its chunks have arrived.
+    /// `neighbours` begins with the nearest.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
         // The nearest last, because the oldest fetch is given up.
         for tile in neighbours.into_iter().rev() {

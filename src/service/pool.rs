@@ -4,13 +4,13 @@
 //! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
 //! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
 //! takes the place of a job, which it gives back as soon as a job waits. So jobs and idle work that
-//! wait for one file occupy together at most as many threads as usually render: each of them can be
-//! replaced by another thread.
+//! wait for one file together occupy at most as many threads as the pool has without replacements:
+//! each of them can be replaced.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
-//! work that it has split takes up other jobs meanwhile, and could then not continue while such a
-//! job is stuck.
+//! work that it has split takes up other jobs meanwhile, and could then not continue while one of
+//! these is stuck.
 
 use std::io;
 use std::num::NonZeroUsize;

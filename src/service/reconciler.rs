@@ -208,8 +208,8 @@ impl Reconciler {
 }
 
 /// The datasets that must be opened before these settings can be served, and the datasets that may
-/// be opened later: optional datasets, and datasets of which only the files have changed. Accesses
-/// the file system for every file.
+/// be opened later: optional datasets, and datasets whose settings are unchanged although their
+/// files have changed. Accesses the file system for every file.
 fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Name>, Vec<Name>) {
     let mut required = Vec::new();
     let mut later = Vec::new();

@@ -23,10 +23,10 @@ use crate::tier::{TierKind, Tiers};
 /// The maximum size in bytes of the tiles that wait for verification, and of the list of their
 /// chunks.
 const MAX_BYTES: usize = 32 << 20;
-/// The size of an entry of that list, in bytes.
+/// The size of an entry of the list of chunks, in bytes.
 const CHUNK_BYTES: usize = 200;
 
-/// The tiers, of which there may be none, and the chunks that wait to be verified.
+/// The tiers (there may be none), and the chunks that wait to be verified.
 pub(super) struct TierWriter {
     pub tiers: Tiers,
     /// The tiles in memory.

@@ -67,8 +67,8 @@ pub(super) struct QueuedWork<'a> {
 }
 
 impl Turns {
-    /// At most `places` turns are under way at once; `capacity` is that of the queue. `start` has a
-    /// thread run work.
+    /// At most `places` turns are under way at once; the queue has room for `capacity` pieces of
+    /// work. `start` has a thread run work.
     pub fn new(
         places: usize,
         capacity: usize,
@@ -101,7 +101,7 @@ impl Turns {
     }
 
     /// Begins work now if there is a place. Otherwise queues it, or fails it if the queue is full.
-    /// `None` if it has begun.
+    /// Returns `None` if it has begun.
     pub fn enter(
         &self,
         key: Option<TileKey>,

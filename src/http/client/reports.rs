@@ -52,8 +52,8 @@ impl<'r> ProxyReports<'r> {
         let list = |name| items(headers, name, |text| text.split(',').collect());
         let addresses = list(FOR).into_iter().map(|item| ip_address(item?));
         let (client, index) = trace_client(peer, addresses, trusted);
-        // Each list is as long as that of the addresses if all proxies append to it, and shorter if
-        // one has replaced it: then its outermost item is used.
+        // A list is as long as the list of addresses if all proxies append to it, and shorter if a
+        // proxy has replaced it: then its outermost item is used.
         let outermost = |name| {
             let items = list(name);
             let last = items.len().checked_sub(1)?;

@@ -181,7 +181,7 @@ impl ReferenceWriter<'_> {
     }
 
     /// Writes the entries of a level's array; `channels` are the stored levels of its channels. All
-    /// its chunks must have the same metadata, which that of the first volume decides.
+    /// chunks must have the metadata of the first part: shape, type, order and coding.
     fn array(
         &mut self,
         place: &str,

@@ -52,7 +52,7 @@ pub(super) enum Message {
     GroupEnded,
 }
 
-/// The attempts to open datasets: those that are due now or later, and those that run.
+/// The attempts to open datasets: scheduled ones and running ones.
 pub(super) struct OpeningSchedule {
     opener: Arc<DatasetOpener>,
     /// Lets the threads that open datasets report. Weak, so that this thread ends when the
@@ -141,7 +141,7 @@ impl OpeningSchedule {
         }
     }
 
-    /// Schedules an attempt for a request, [`SHORTEST_INTERVAL`] after the last one.
+    /// Schedules an attempt for a request, no sooner than [`SHORTEST_INTERVAL`] after the last one.
     fn request(&mut self, token: &Name) {
         let pause = match self.opened.get(token) {
             Some(last) => SHORTEST_INTERVAL.saturating_sub(last.elapsed()),
