@@ -236,8 +236,8 @@ fn differs(catalog: &Catalog, token: &Name, wanted: &DatasetSettings) -> bool {
     match catalog.dataset(token) {
         Some(known) if *known.settings == *wanted => {
             // The file of a live dataset may be closed by now.
-            let is_live_no_more = known.live && wanted.growing.is_none() && !known.is_written();
-            known.find_change() || is_live_no_more
+            let was_closed = known.live && wanted.growing.is_none() && !known.is_written();
+            known.find_change() || was_closed
         }
         _ => true,
     }
