@@ -65,7 +65,7 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
     let record = RequestRecord::start(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
-        Method::GET | Method::HEAD => below_base(&site, &request, &record).await,
+        Method::GET | Method::HEAD => answer_get(&site, &request, &record).await,
         _ => problem::method_not_allowed(),
     };
     cors::add(&site.server.cors_origins, &request, response.headers_mut());
@@ -74,24 +74,25 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
     response
 }
 
-/// Answers a request if its host and its secret are accepted. If it needs a dataset that has not
-/// been opened yet, it is answered once more when that has been done.
-async fn below_base(
+/// Answers GET or HEAD, unless the host or the secret is refused. If the request needs a dataset
+/// that waits to be opened, waits for the opening once, and then answers anew.
+async fn answer_get(
     site: &Arc<Site>,
     request: &HttpRequest,
     record: &RequestRecord,
 ) -> HttpResponse {
-    let host = client::check_host(request, &site.server);
+    // Refused only below: the addresses of `health` answer for every host.
+    let host_check = client::check_host(request, &site.server);
     let mut has_waited = false;
     loop {
         let context = match Context::new(site, request, record) {
             Ok(context) => context,
             Err(refusal) => {
-                return match (host, refusal) {
-                    (Err(other), _) => problem::misdirected(&other.to_string()),
+                return match (host_check, refusal) {
+                    (Err(error), _) => problem::misdirected(&error.to_string()),
                     (Ok(()), Refusal::Secret(rest)) => page::refused(request, rest),
                     (Ok(()), Refusal::Slash(segment)) => {
-                        page::below(segment, request.query_string())
+                        page::add_slash(segment, request.query_string())
                     }
                 };
             }
@@ -100,15 +101,15 @@ async fn below_base(
             record.set_form(Form::Health);
             return protection::apply(&context, health);
         }
-        if let Err(other) = host {
-            return problem::misdirected(&other.to_string());
+        if let Err(error) = host_check {
+            return problem::misdirected(&error.to_string());
         }
         let mut response = dispatch(&context).await;
         let waiting = response.extensions_mut().remove::<WaitingDataset>();
         match waiting {
             Some(WaitingDataset(token)) if !has_waited => {
-                let opened = site.service.opened(&token);
-                // If it takes too long, the answer stays.
+                let opened = site.service.until_opened(&token);
+                // If opening takes too long, the next answer is the same.
                 let _ = tokio::time::timeout(site.deadline, opened).await;
                 has_waited = true;
             }
@@ -117,8 +118,8 @@ async fn below_base(
     }
 }
 
-/// Records the form of a request, and answers it if that is done in time. Otherwise it is given up,
-/// unless another request waits for it.
+/// Answers a request, and records its form. An answer that takes longer than `render.deadline` is
+/// given up (its work goes on only if another request waits for the same), and the response is 503.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
 /// the heap, so that the futures around it are small, whatever is requested.
@@ -152,7 +153,7 @@ async fn dispatch(context: &Context<'_>) -> HttpResponse {
     }
     // The raw path: a router would decode percent-escapes before the path is split.
     let answer = match context.path {
-        // `/` only if the page is not built in.
+        // If the page is built in, `page::answer` has answered `/`.
         "/" | "/simple" => in_time(context, Form::Page, page::simple(context)),
         "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)),
         "/events" => in_time(context, Form::Description, ready(events::answer(context))),
@@ -220,7 +221,7 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
 
 /// The metrics; protected datasets are named only to requests that may see them.
 fn metrics(context: &Context<'_>) -> Answer {
-    let metrics = context.site.service.measured();
+    let metrics = context.site.service.current_metrics();
     let text = metrics
         .text(|dataset| context.catalog.dataset(dataset).is_some())
         .map_err(|_| TileError::Document("the counters could not be written".to_owned()))?;

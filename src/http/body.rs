@@ -3,8 +3,8 @@
 //! actix-http copies every body into the connection's write buffer, and writes that. If the body
 //! were a whole tile, all of it would be copied before the first byte is sent, and the buffer would
 //! exceed the size that actix-http retains (128 KiB), so that it would be allocated and freed for
-//! each response. With pieces the buffer stays allocated, and even in the core's cache, and the
-//! client reads one piece while the next is copied.
+//! each response. With pieces the buffer stays allocated, and even stays in the core's cache; and
+//! the client reads one piece while the next is copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -53,7 +53,7 @@ impl MessageBody for Pieces {
     }
 }
 
-/// Takes the next piece from the bytes that remain; `None` at their end.
+/// Takes the next piece from the bytes that remain; `None` if none remain.
 fn next_piece(rest: &mut Bytes) -> Option<Result<Bytes, Infallible>> {
     let length = rest.len().min(PIECE);
     (length > 0).then(|| Ok(rest.split_to(length)))

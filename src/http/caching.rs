@@ -7,8 +7,8 @@ use voltile_base::request::VersionedToken;
 use super::context::Context;
 use crate::catalog::{CachePolicy, RequestPlan};
 
-/// The `Cache-Control` of complete data at an address: with a version in the address, it never
-/// changes.
+/// The `Cache-Control` of complete data. Data at an address with a version never changes; for other
+/// addresses it is `otherwise`.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() {
         IMMUTABLE
@@ -17,8 +17,8 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
     }
 }
 
-/// Whether a client's copy of the answer to a planned request is current, or how long the client
-/// may keep a new one.
+/// Decides whether a client's copy of the answer to a planned request is current, and how long the
+/// client may keep a new one.
 pub(super) struct Freshness<'r> {
     context: &'r Context<'r>,
     plan: &'r RequestPlan,
@@ -78,7 +78,7 @@ impl<'r> Freshness<'r> {
     }
 }
 
-/// For a year, as long as makes sense.
+/// To be kept for a year without asking again.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 /// To be revalidated at each use.
 pub(super) const REVALIDATED: HeaderValue = HeaderValue::from_static("no-cache");
@@ -94,7 +94,7 @@ pub(super) fn is_any(request: &HttpRequest) -> bool {
         .any(|value| value.as_bytes().trim_ascii() == b"*")
 }
 
-/// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
+/// Whether `If-None-Match` is `*` or names this ETag (RFC 9110, section 13.1.2: weak comparison).
 pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
     let values = request
         .headers()

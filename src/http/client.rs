@@ -28,7 +28,7 @@ static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 pub(super) const DECISIVE: &str =
     "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
-/// Marks an application that is served over TLS, among its data.
+/// Data of an actix-web application that is served over TLS.
 pub(super) struct OverTls;
 
 /// Why the scheme and host of a request could not be determined.
@@ -96,13 +96,17 @@ pub(super) fn check_host(request: &HttpRequest, server: &Server) -> Result<(), B
     }
     let reports = ProxyReports::from_request(request, &server.trusted_proxies);
     let requested = host(request, &reports)?;
+    // A colon begins the port, unless a bracket follows it: `[::1]` has no port.
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
         _ => requested,
     };
     let mut hosts = server.hosts.iter();
-    let accepted = hosts.find(|host| host.eq_ignore_ascii_case(name));
-    accepted.map(drop).ok_or(BadHost::Unknown)
+    if hosts.any(|host| host.eq_ignore_ascii_case(name)) {
+        Ok(())
+    } else {
+        Err(BadHost::Unknown)
+    }
 }
 
 /// The host that the client used, with the port if it named one.
@@ -111,12 +115,13 @@ fn host<'r>(request: &'r HttpRequest, reports: &ProxyReports<'r>) -> Result<&'r 
         Some(reported) => reported,
         None => own_host(request)?,
     };
-    let host = Some(host).filter(|host| is_host(host));
-    host.ok_or(BadHost::Malformed(header))
+    is_host(host)
+        .then_some(host)
+        .ok_or(BadHost::Malformed(header))
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section
-/// 3.2.2), or in the only `Host`.
+/// 3.2.2), or else in the only `Host` header.
 fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     if let Some(authority) = request.uri().authority() {
         return Ok(("the request's URL", authority.as_str()));
@@ -131,7 +136,7 @@ fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     }
 }
 
-/// Whether a text is a host, which a port may follow.
+/// Whether a text is a host, perhaps with a port.
 fn is_host(text: &str) -> bool {
     if text.len() > LONGEST_HOST {
         return false;

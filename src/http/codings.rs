@@ -6,14 +6,14 @@ use actix_web::http::header::{
 };
 use voltile_render::plan::AcceptedCodings;
 
-/// The request headers that decide the coding: the value of `Vary`.
+/// The request headers that decide the coding, for `Vary`.
 pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";
 
 /// The codings that a client accepts and can decode.
 pub(super) fn accepted(request: &HttpRequest) -> AcceptedCodings {
     // A client whose header is malformed is taken to accept nothing.
     let list = AcceptEncoding::parse(request).map_or_else(|_| Vec::new(), |list| list.0);
-    // CloudVolume requests deflate and then fails on it.
+    // CloudVolume, which uses python-requests, requests deflate and then fails on it.
     let is_python_requests = request
         .headers()
         .get_all(header::USER_AGENT)

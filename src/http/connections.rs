@@ -1,5 +1,5 @@
-//! Client connections: their number, the time for each head and between requests, and one request
-//! at a time on each.
+//! Client connections: they are counted, wait a limited time for each request's head and between
+//! requests, and pass on one request at a time.
 //!
 //! [`SequentialStream`] takes the place of the socket for actix-http.
 

@@ -1,5 +1,5 @@
-//! A request before its path is parsed: with the catalogue that it may see, and the path below the
-//! base path and the secret.
+//! A request whose path has yet to be parsed: with the datasets that it may see, and the part of
+//! the path after the base path and the secret.
 //!
 //! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617)
 //! and from the path prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in
@@ -32,7 +32,7 @@ pub(super) struct Context<'r> {
     pub record: &'r RequestRecord,
     /// The datasets that the request may see, as of its start.
     pub catalog: Arc<Catalog>,
-    /// The entries of `[[access]]` that it has opened.
+    /// The entries of `[[access]]` that the request's secrets open.
     pub grants: Grants,
     /// The raw path below the base path and the secret; it begins with a slash.
     pub path: &'r str,
@@ -43,9 +43,9 @@ pub(super) struct Context<'r> {
 /// Why a request has no [`Context`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal<'r> {
-    /// The secret in its path is wrong; this follows it.
+    /// The secret in the path is wrong; the part of the path after it.
     Secret(&'r str),
-    /// The path is that of a folder, without the final slash; this is its last segment.
+    /// The final slash of a folder is missing from the path; the last segment of the path.
     Slash(&'r str),
 }
 
@@ -56,10 +56,10 @@ impl<'r> Context<'r> {
         record: &'r RequestRecord,
     ) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
-        let place = PathParts::find(request.uri().path(), &site.server.base_path, all.access())?;
-        let grants = granted(all.access(), request, &place)?;
-        if place.path.is_empty() {
-            return Err(Refusal::Slash(last_segment(place.secret)));
+        let parts = PathParts::find(request.uri().path(), &site.server.base_path, all.access())?;
+        let grants = grants(all.access(), request, &parts)?;
+        if parts.path.is_empty() {
+            return Err(Refusal::Slash(last_segment(parts.secret)));
         }
         let catalog = all.visible_to(&grants);
         Ok(Self {
@@ -68,8 +68,8 @@ impl<'r> Context<'r> {
             record,
             catalog,
             grants,
-            path: place.path,
-            secret: place.secret,
+            path: parts.path,
+            secret: parts.secret,
         })
     }
 
@@ -92,7 +92,7 @@ impl<'r> Context<'r> {
     }
 }
 
-/// The parts of a raw path.
+/// The parts of a raw path after the base path.
 #[derive(Debug, PartialEq, Eq)]
 struct PathParts<'p> {
     /// `/k/SECRET`, or empty.
@@ -105,9 +105,10 @@ impl<'p> PathParts<'p> {
         let path = match path.strip_prefix(base_path) {
             Some("") if !base_path.is_empty() => return Err(Refusal::Slash(last_segment(path))),
             Some(rest) if rest.starts_with('/') => rest,
+            // A proxy may remove the base path.
             _ => path,
         };
-        // Without rules there are no secrets, and nothing begins with /k/.
+        // Without rules of access there are no secrets: /k/ begins a path like any other.
         let Some(rest) = path.strip_prefix(SECRET).filter(|_| !access.is_open()) else {
             return Ok(Self { secret: "", path });
         };
@@ -118,7 +119,7 @@ impl<'p> PathParts<'p> {
 }
 
 /// The value of a parameter in a query.
-pub(super) fn given(query: &str, parameter: &str) -> Option<String> {
+pub(super) fn query_parameter(query: &str, parameter: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     pairs
         .find(|(name, _)| name == parameter)
@@ -129,23 +130,23 @@ fn last_segment(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The entries that the request opens. A wrong secret in the path is an error; in a header it may
-/// be meant for a proxy.
-fn granted<'r>(
+/// The entries of `[[access]]` that the request's secrets open. A wrong secret in the path is an
+/// error; one in a header may be meant for a proxy.
+fn grants<'r>(
     access: &AccessRules,
     request: &HttpRequest,
-    place: &PathParts<'r>,
+    parts: &PathParts<'r>,
 ) -> Result<Grants, Refusal<'r>> {
     if access.is_open() {
         return Ok(Grants::default());
     }
-    let in_path = place
+    let in_path = parts
         .secret
         .strip_prefix(SECRET)
         .map(|secret| Cow::from(percent_decode_str(secret)));
     let in_path = in_path.as_deref();
     if in_path.is_some_and(|secret| access.grants([secret]).is_empty()) {
-        return Err(Refusal::Secret(place.path));
+        return Err(Refusal::Secret(parts.path));
     }
     let in_headers: Vec<Vec<u8>> = request
         .headers()
@@ -163,7 +164,8 @@ fn granted<'r>(
 /// The most `Authorization` headers that are looked at; there should be one.
 const MAX_CREDENTIALS: usize = 4;
 
-/// The secret in the value of `Authorization`.
+/// The secret in a value of `Authorization`: `Bearer SECRET`, or `Basic` with `USER:SECRET` in
+/// Base64.
 fn credentials(value: &[u8]) -> Option<Vec<u8>> {
     let value = value.trim_ascii();
     let end = value.iter().position(|byte| *byte == b' ')?;

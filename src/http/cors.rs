@@ -15,13 +15,14 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const PREFLIGHT_AGE: &str = "86400";
 
-/// Adds the CORS headers for the request's origin; `origins` may read responses.
+/// Adds the CORS headers for the request's origin, if it is one of `origins`, which may read
+/// responses.
 pub(super) fn add(origins: &[String], request: &HttpRequest, headers: &mut HeaderMap) {
     let allowed = if origins.iter().any(|origin| origin == "*") {
         Some(ANY)
     } else {
-        // Also for an origin that is not allowed: a cache must not reuse this response for one that
-        // is.
+        // Even if this origin is not allowed: a cache must not reuse the response for one that is
+        // allowed.
         add_to_vary(headers, "Origin");
         let origin = request.headers().get(header::ORIGIN);
         origin

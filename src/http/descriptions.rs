@@ -1,7 +1,7 @@
 //! JSON descriptions: of the whole site, or of one dataset with statistics of its channels.
 //!
-//! The site's description never reads a voxel. That of one dataset may: it waits until its channels
-//! have been sampled, which happens once.
+//! The site's description never reads a voxel. The description of a dataset may: it waits until the
+//! channels have been sampled, which happens once.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use voltile_base::request::VersionedToken;
 use voltile_hdf5::store::Location;
 
 use super::caching::REVALIDATED;
-use super::context::{Context, given};
+use super::context::{Context, query_parameter};
 use super::documents::{self, Document};
 use super::problem::{self, Answer, ErrorResponse, WaitingDataset};
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
-/// `/datasets.json`, of all datasets or of some: a dataset that does not exist, or that the request
-/// may not see, is left out.
+/// `/datasets.json`, of all datasets or of those that `?tokens=` names: a dataset that does not
+/// exist, or that the request may not see, is left out.
 pub(super) async fn all(context: &Context<'_>) -> Answer {
     let site = Arc::clone(context.site);
     let catalog = Arc::clone(&context.catalog);
@@ -32,6 +32,7 @@ pub(super) async fn all(context: &Context<'_>) -> Answer {
         }
         None => catalog.datasets().cloned().collect(),
     };
+    // One of the named datasets that wait to be opened.
     let waiting = tokens
         .iter()
         .flatten()
@@ -52,14 +53,14 @@ pub(super) async fn all(context: &Context<'_>) -> Answer {
     .await;
     let response = response.unwrap_or_else(|error| *error.0);
     Ok(match waiting {
-        Some(token) => problem::marked(response, WaitingDataset(token)),
+        Some(token) => problem::with_mark(response, WaitingDataset(token)),
         None => response,
     })
 }
 
-/// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
+/// The tokens in `?tokens=`; `None` if it is absent, which means all datasets.
 fn tokens(context: &Context<'_>) -> Option<BTreeSet<Name>> {
-    let list = given(context.request.query_string(), "tokens")?;
+    let list = query_parameter(context.request.query_string(), "tokens")?;
     // A text that is not a name is the name of no dataset.
     Some(
         list.split(',')
@@ -74,8 +75,8 @@ pub(super) fn named<'c>(
     segment: &str,
 ) -> Result<&'c Arc<Dataset>, ErrorResponse> {
     let wanted = VersionedToken::new(segment).map_err(|_| problem::no_dataset(segment))?;
-    let found = context.catalog.requested_dataset(&wanted);
-    found.map_err(|error| match error {
+    let dataset = context.catalog.requested_dataset(&wanted);
+    dataset.map_err(|error| match error {
         NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
         other => other.into(),
     })
@@ -88,7 +89,7 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let read = Arc::clone(dataset);
     let dataset = Arc::clone(dataset);
-    let found = documents::find(context, &name, 0, Some(&read), move || {
+    let document = documents::find(context, &name, 0, Some(&read), move || {
         let inspection = catalog.inspect(&dataset);
         // Clients do not learn where the file is.
         let file = dataset
@@ -97,6 +98,7 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> Answer {
             .and_then(|channel| channel.file.as_path().file_name());
         let file = Location::from(PathBuf::from(file.unwrap_or_default()));
         let mut warnings = advice::warnings(&inspection, &file);
+        // The commands that mend a file work on files of this machine.
         if dataset.is_remote() {
             for warning in &mut warnings {
                 warning.mend = None;
@@ -107,7 +109,7 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> Answer {
             .map_err(|error| TileError::Document(error.to_string()))?;
         Document::json(&about)
     });
-    Ok(found.await?.response(context.request, REVALIDATED, None))
+    Ok(document.await?.response(context.request, REVALIDATED, None))
 }
 
 /// `/datasets/TOKEN.json`
@@ -115,7 +117,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> Answer {
     let dataset = named(context, token)?;
     let service = &context.site.service;
     let mut problems = service.sample_all(dataset, context.demand()).await;
-    // Labels are not sampled, so that there is no other problem.
+    // Only labels have names, and labels are not sampled: no other problem is overwritten.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {
             let read = service.names(dataset, names).await;
@@ -124,7 +126,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> Answer {
     }
     let catalog = Arc::clone(&context.catalog);
     let dataset = Arc::clone(dataset);
-    // Problems may differ at the next request.
+    // The problems are part of the name, because they may differ at the next request.
     let name = ("dataset.json", dataset.token.clone(), problems.clone());
     documents::answer(context, &name, dataset.measured(), move || {
         Document::json(&catalog.describe_sampled(&dataset, &problems))

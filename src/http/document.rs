@@ -1,8 +1,8 @@
-//! Documents, and the store of built documents.
+//! Documents, and the cache of built documents.
 //!
 //! The public address of the server is not part of a document: it is inserted when the document is
-//! sent, so that requests with many `Host`s are answered from one copy. Other documents are
-//! compressed once, when they are built.
+//! sent, so that requests with different `Host`s are answered from one copy. Documents without that
+//! address are compressed once, when they are built.
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ const MAX_BUILT: usize = 2;
 /// The maximum length of a document with the server's address, in bytes. Thousands of channels, or
 /// hundreds of thousands of sections, take less.
 pub(super) const MAX_LENGTH: usize = 16 << 20;
-/// The maximum length of a document that can be kept, in bytes.
+/// The maximum length of a document that can be kept, in bytes: it leaves room for
+/// [`Document::weight`]'s bookkeeping.
 pub(super) const MAX_KEPT_LENGTH: usize = MAX_KEPT_BYTES - 4096;
 
 /// The shortest document that is compressed, in bytes: a shorter one fits into one packet as it is.
@@ -51,7 +52,7 @@ pub(super) struct Document {
     /// The only part as a gzip file, if that is worth while.
     gzip: Option<Bytes>,
     digest: TileKey,
-    /// How many windows and statistics were known when it was requested.
+    /// The number of windows and statistics of channels that were known when it was requested.
     pub measured: usize,
     /// Memory that is held until the document is sent; `None` for a document that is kept.
     pub held: Option<Arc<HeldMemory>>,
@@ -59,7 +60,7 @@ pub(super) struct Document {
 
 /// The documents of a site.
 pub(super) struct Documents {
-    /// By the generation of the catalogue, and all else that decides them.
+    /// By the generation of the catalogue, and a digest of everything else that decides them.
     pub kept: Cache<(u64, TileKey), Document, TileError>,
     /// The newest generation that was requested: documents of older generations are not kept.
     pub newest: Arc<AtomicU64>,
@@ -87,14 +88,14 @@ impl Document {
         Ok(Self::new("application/json", vec![text.into()]))
     }
 
-    /// A document with the server's address in place of each [`BASE`] that is written. Its length
-    /// is limited.
+    /// A document of the text that `write` writes, with the server's address in place of each
+    /// [`BASE`]. Fails if the text is longer than [`MAX_LENGTH`].
     pub fn addressed(
         content_type: &'static str,
         write: impl FnOnce(&mut &mut [u8]) -> io::Result<()>,
     ) -> Result<Self, TileError> {
         // The limit is the only reason why writing fails.
-        let whole = written(MAX_LENGTH, write).map_err(|_| too_large())?;
+        let whole = write_to_bytes(MAX_LENGTH, write).map_err(|_| too_large())?;
         let text = std::str::from_utf8(&whole).map_err(|error| failed(&error))?;
         let parts = text.split(BASE);
         let parts = parts.map(|part| whole.slice_ref(part.as_bytes())).collect();
@@ -123,16 +124,15 @@ impl Document {
         self.parts.iter().map(Bytes::len).sum()
     }
 
-    /// How many bytes of the budget the document takes, including bookkeeping.
+    /// The bytes that the document takes of the budget of kept documents, including bookkeeping.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
         let compressed = self.gzip.as_ref().map_or(0, Bytes::len);
         self.length() + compressed + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
     }
 
-    /// The response with this document or with the requested range of it, which is not compressed,
-    /// or with 304. `base` is the server's address if the document contains it, escaped as the
-    /// document requires.
+    /// The response: this document, the requested range of it (never compressed), or 304. `base` is
+    /// the server's address if the document contains it, escaped as the document requires.
     pub fn response(
         &self,
         request: &HttpRequest,
@@ -194,8 +194,8 @@ fn gzipped(whole: &[u8]) -> Option<Bytes> {
     Some(gzip.into())
 }
 
-/// The bytes that `write` writes; it fails if it writes more than `max_length`.
-pub(super) fn written<E>(
+/// Returns the bytes that `write` writes. Writing more than `max_length` bytes fails.
+pub(super) fn write_to_bytes<E>(
     max_length: usize,
     write: impl FnOnce(&mut &mut [u8]) -> Result<(), E>,
 ) -> Result<Bytes, E> {

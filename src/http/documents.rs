@@ -1,5 +1,5 @@
 //! Documents about the served datasets: each is built once for each generation of the catalogue and
-//! each view of it, off the HTTP threads, and kept.
+//! each set of datasets that a request may see, off the HTTP threads, and kept.
 //!
 //! The text of a document follows from the settings (a site with other settings has documents of
 //! its own), the generation of the catalogue, the entries of `[[access]]` that the request has
@@ -7,8 +7,9 @@
 //! known. They become known while the catalogue is served: a document that was built when fewer
 //! were known is built again.
 //!
-//! Documents that read files have places of their own, and give them back when a file is stuck
-//! ([`voltile_base::flow::stalls`]): they keep nobody from other documents.
+//! Only a few documents are built at once, each in a place for it. Documents that read files have
+//! places of their own, which they give back when a file is stuck ([`voltile_base::flow::stalls`]):
+//! so they do not delay documents that read no files.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use super::problem::{self, Answer};
 use crate::catalog::Dataset;
 use crate::service::{TileError, TileService};
 
-/// How long a document that is being built keeps other documents from being built.
+/// After this time a document that is still being built gives back its place.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The document with this name, in which at least `measured` windows and statistics are known: it
-/// is kept, or built now. `reads` is the dataset whose files are read for it.
+/// The document with this name, in which at least `measured` windows and statistics are known: the
+/// kept one, or one that is built now. `reads` is the dataset whose files are read for it.
 pub(super) async fn find(
     context: &Context<'_>,
     name: &impl Hash,
@@ -55,8 +56,8 @@ pub(super) async fn find(
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
                 let document = service.landed(files.clone(), waiter).await?;
-                // The document may have been requested before something became known that must be
-                // in the answer to this request.
+                // It may have been requested when fewer windows were known than the answer to this
+                // request must have.
                 if document.measured >= measured {
                     return Ok(document);
                 }
@@ -79,8 +80,8 @@ pub(super) async fn find(
         move || {
             let mut document = build()?;
             document.measured = measured;
-            // A document of a catalogue that is not served any more is not kept: it exceeds every
-            // budget.
+            // A document of a catalogue that is not served any more is not kept: its weight exceeds
+            // the budget.
             let is_current = newest.load(Ordering::Relaxed) == generation;
             let weight = if is_current {
                 document.weight()
@@ -94,7 +95,8 @@ pub(super) async fn find(
 }
 
 /// Builds a document on a thread of its own, once there is a place for it. The place is given back
-/// before the document is there if a file that is `read` for it is stuck.
+/// before the document is there if a file of the dataset that is `read` for it is stuck, or after
+/// [`PATIENCE`].
 async fn build_in_turn(
     service: Arc<TileService>,
     places: Arc<Semaphore>,
@@ -121,7 +123,7 @@ async fn build_in_turn(
         }
         flight.land(document);
     }));
-    // If the time is over, the thread goes on without a place.
+    // The place is given back now, even if the thread is still building.
     let files = read.iter().flat_map(|dataset| dataset.files());
     let _ = tokio::time::timeout(PATIENCE, service.landed(files, landed)).await;
 }
@@ -138,8 +140,9 @@ pub(super) async fn answer(
     Ok(document.response(context.request, REVALIDATED, None))
 }
 
-/// The response with a document that may be too long to be kept: then each request has a copy of
-/// its own, so memory for boxes is held for it until it is sent.
+/// The response with a document that may be too long to be kept: each request may have a copy of
+/// its own, so memory for boxes is held for it until it is sent. `too_large` is the error if one
+/// client may not hold that much.
 pub(super) fn answer_long(
     context: &Context<'_>,
     mut document: Document,

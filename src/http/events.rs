@@ -1,9 +1,9 @@
 //! `/events`: tells pages which datasets were added, changed or removed, as server-sent events.
 //!
-//! A listener holds the catalogue that its request may see, which all listeners with the same
-//! grants share, and compares it with the next one. It ends when the server is being stopped, and
-//! when the rules of access change: its secret must be looked at again. The number of listeners at
-//! one client address is limited.
+//! A listener holds the catalogue that its request may see (all listeners with the same grants
+//! share it), and compares it with the next one. It ends when the server is being stopped, and when
+//! the rules of access change, because its secret must then be checked again. The number of
+//! listeners at one client address is limited.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
 use crate::service::{Client, LiveState, TileService};
 
-/// How often a listener is sent something.
+/// After this time without an event, a listener is sent a comment, which keeps its connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The maximum number of listeners at one client address.
@@ -49,12 +49,12 @@ impl Listeners {
         *self.draining.borrow()
     }
 
-    /// Becomes true when the listeners are to end.
+    /// Turns true when the listeners are to end.
     fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Counts a listener of a client, unless it has too many.
+    /// Counts a listener of a client; `None` if the client has too many.
     fn enter(self: &Arc<Self>, client: Client) -> Option<ListenerSeat> {
         let mut counts = self.counts.lock();
         let count = counts.entry(client).or_default();
@@ -97,25 +97,25 @@ struct CatalogDifference {
 
 impl CatalogDifference {
     fn between(before: &Catalog, after: &Catalog) -> Self {
-        let mut found = Self::default();
+        let mut difference = Self::default();
         for dataset in after.datasets() {
             match before.dataset(&dataset.token) {
-                None => found.added.push(dataset.token.to_string()),
+                None => difference.added.push(dataset.token.to_string()),
                 Some(old)
                     if !Arc::ptr_eq(old, dataset)
                         && before.version(old) != after.version(dataset) =>
                 {
-                    found.changed.push(dataset.token.to_string());
+                    difference.changed.push(dataset.token.to_string());
                 }
                 Some(_) => {}
             }
         }
         for dataset in before.datasets() {
             if after.dataset(&dataset.token).is_none() {
-                found.removed.push(dataset.token.to_string());
+                difference.removed.push(dataset.token.to_string());
             }
         }
-        found
+        difference
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn answer(context: &Context<'_>) -> Answer {
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"));
     if context.request.method() == Method::HEAD {
-        // A body that never ends would keep the connection from all further requests, although none
+        // A body that never ends would block all further requests on the connection, although none
         // of it is sent.
         return Ok(response.finish());
     }
@@ -181,7 +181,7 @@ pub(super) fn answer(context: &Context<'_>) -> Answer {
     let service = Arc::clone(&context.site.service);
     let listener = EventListener {
         changes: service.changes(),
-        // A change since the request began is told at once.
+        // As of the request's start: a change since then is told at once.
         seen: Arc::clone(&context.catalog),
         service,
         draining: context.site.listeners.draining(),
@@ -202,7 +202,7 @@ pub(super) fn answer(context: &Context<'_>) -> Answer {
         .insert_header(("X-Accel-Buffering", "no"))
         .streaming(events);
     if context.request.version() < Version::HTTP_11 {
-        // This client does not know chunks: the response ends with the connection.
+        // HTTP/1.0 has no chunked encoding: the response ends with the connection.
         response.head_mut().no_chunking(true);
         response
             .head_mut()

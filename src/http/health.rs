@@ -1,4 +1,5 @@
-//! `/livez` and `/readyz`: whether the process answers, and whether requests should be sent to it.
+//! `/healthz` and `/livez`: whether the process answers; `/readyz`: whether requests should be sent
+//! to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
-/// Answers the addresses that say how the server is, whatever host the request is addressed to.
+/// Answers the addresses that say how the server is; `None` for all other addresses.
 pub(super) async fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     match context.path {
         "/healthz" => Some(
@@ -38,7 +39,7 @@ pub(super) async fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     }
 }
 
-fn of_dataset(token: &Name, problem: String) -> ProblemDescription {
+fn dataset_problem(token: &Name, problem: String) -> ProblemDescription {
     ProblemDescription {
         part: "dataset".to_owned(),
         dataset: Some(token.to_string()),
@@ -46,7 +47,7 @@ fn of_dataset(token: &Name, problem: String) -> ProblemDescription {
     }
 }
 
-fn of_part(part: ServicePart, problem: String) -> ProblemDescription {
+fn part_problem(part: ServicePart, problem: String) -> ProblemDescription {
     ProblemDescription {
         part: part.name().to_owned(),
         dataset: None,
@@ -65,18 +66,18 @@ async fn readiness(context: &Context<'_>) -> HttpResponse {
             let Some(problem) = problem else { continue };
             broken += 1;
             if visible.dataset(&dataset.token).is_some() {
-                problems.push(of_dataset(&dataset.token, problem));
+                problems.push(dataset_problem(&dataset.token, problem));
             }
         }
     };
     if tokio::time::timeout(PATIENCE, check).await.is_err() {
         let seconds = PATIENCE.as_secs();
         let problem = format!("not all files could be checked for changes within {seconds} s");
-        problems.push(of_part(ServicePart::Files, problem));
+        problems.push(part_problem(ServicePart::Files, problem));
     }
     if context.sees_everything() {
         for (part, problem) in context.site.service.part_problems() {
-            problems.push(of_part(part, problem));
+            problems.push(part_problem(part, problem));
         }
     }
     let (status, word) = if context.site.listeners.is_draining() {
@@ -103,27 +104,26 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
     let mut waiting = 0;
     for (token, closed) in catalog.closed() {
         match closed {
-            Closed::Unreachable(problem) => problems.push(of_dataset(token, problem.clone())),
+            Closed::Unreachable(problem) => problems.push(dataset_problem(token, problem.clone())),
             Closed::Waiting => waiting += 1,
         }
     }
     if waiting > 0 {
         let problem = format!("{waiting} files found in folders have not been opened yet");
-        problems.push(of_part(ServicePart::Files, problem));
+        problems.push(part_problem(ServicePart::Files, problem));
     }
     problems
 }
 
-/// Why the tiles of a dataset are errors now.
+/// Why requests for tiles of a dataset fail now; `None` if they do not.
 async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<String> {
     let service = &context.site.service;
-    let unchanged = service.ensure_unchanged(&Origin::whole(dataset)).await;
-    let problem = match unchanged {
-        Ok(()) => {
-            let answers = service.stalls().ensure_answer(dataset.files());
-            TileError::from(answers.err()?).to_string()
-        }
+    let problem = match service.ensure_unchanged(&Origin::whole(dataset)).await {
         Err(error) => error.to_string(),
+        Ok(()) => {
+            let stuck = service.stalls().ensure_answer(dataset.files()).err()?;
+            TileError::from(stuck).to_string()
+        }
     };
     match service.health().of_dataset(&dataset.token) {
         Some(reason) => Some(format!("{problem}; it cannot be reopened yet: {reason}")),

@@ -11,18 +11,18 @@ use voltile_base::request::Malformed;
 use voltile_hdf5::volume::ReadError;
 
 use super::caching::REVALIDATED;
-use super::context::{Context, given};
+use super::context::{Context, query_parameter};
 use super::descriptions;
-use super::document::{Document, MAX_KEPT_LENGTH, MAX_LENGTH, written};
+use super::document::{Document, MAX_KEPT_LENGTH, MAX_LENGTH, write_to_bytes};
 use super::problem::Answer;
 use crate::catalog::{Column, Labels};
 use crate::service::{TileError, Urgency};
 
 /// The number of labels of a page, unless the request says how many.
-const USUAL_COUNT: u64 = 100;
+const DEFAULT_COUNT: u64 = 100;
 /// The maximum number of labels of a page.
 const MAX_COUNT: u64 = 1000;
-/// The maximum number of tags.
+/// The maximum number of different tags of the labels of a channel.
 const MAX_TAGS: usize = 1024;
 
 /// The response with a page of the labels of a channel.
@@ -33,9 +33,9 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
     let ids = numbers(query, "id")?;
     let after = number(query, "after")?;
     let max_count = number(query, "count")?
-        .unwrap_or(USUAL_COUNT)
+        .unwrap_or(DEFAULT_COUNT)
         .clamp(1, MAX_COUNT) as usize;
-    let search = given(query, "search").unwrap_or_default();
+    let search = query_parameter(query, "search").unwrap_or_default();
     let labels = context.site.service.names(dataset, names).await?;
     let mut demand = context.demand();
     if !search.is_empty() {
@@ -45,8 +45,8 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
         let (ranks, has_more) = if ids.is_empty() {
             labels.page(after, max_count, &search, || interest.is_there())
         } else {
-            let found = ids.iter().filter_map(|id| labels.find(*id));
-            (found.collect(), false)
+            let ranks = ids.iter().filter_map(|id| labels.find(*id));
+            (ranks.collect(), false)
         };
         if !interest.is_there() {
             return Err(ReadError::from(Abandoned).into());
@@ -67,7 +67,7 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
-    let number = given(query, parameter).map(|value| {
+    let number = query_parameter(query, parameter).map(|value| {
         value.parse().map_err(|_| Malformed::Parameter {
             parameter,
             value,
@@ -79,7 +79,7 @@ fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed
 
 /// The numbers in a comma-separated parameter; numbers after the first [`MAX_COUNT`] are ignored.
 fn numbers(query: &str, parameter: &'static str) -> Result<Vec<u64>, Malformed> {
-    let Some(value) = given(query, parameter) else {
+    let Some(value) = query_parameter(query, parameter) else {
         return Ok(Vec::new());
     };
     let items = value.split(',').take(MAX_COUNT as usize);
@@ -95,18 +95,19 @@ fn numbers(query: &str, parameter: &'static str) -> Result<Vec<u64>, Malformed> 
 fn label(labels: &Labels, rank: usize) -> Value {
     let mut properties = Map::new();
     for column in &labels.properties {
-        let cell = value(column.get(rank), column.is_number);
-        properties.insert(column.name.clone(), cell);
+        let cell = column.get(rank);
+        let value = match column.is_number {
+            true => number_value(cell),
+            false => cell.into(),
+        };
+        properties.insert(column.name.clone(), value);
     }
     let name = labels.names.as_ref().map_or("", |names| names.get(rank));
     json!({ "id": labels.id(rank).to_string(), "name": name, "properties": properties })
 }
 
-/// A cell: a text, or a number, which is null if it is missing.
-fn value(cell: &str, is_number: bool) -> Value {
-    if !is_number {
-        return cell.into();
-    }
+/// A cell of a column of numbers; null if the number is missing.
+fn number_value(cell: &str) -> Value {
     let cell = cell.trim();
     match cell.parse::<i64>() {
         Ok(whole) => whole.into(),
@@ -115,13 +116,15 @@ fn value(cell: &str, is_number: bool) -> Value {
 }
 
 /// Neuroglancer's segment properties, inline. Names are labels, and the column `description` is the
-/// description. The first column of texts that repeat holds the tags, as there may be only one
+/// description. The first column in which texts repeat holds the tags, as there may be only one
 /// column of tags; all other columns of texts are strings. A column of numbers becomes strings if
 /// some numbers are missing: the format has no gaps. Columns are written one after the other, so
 /// that only one at a time is in memory.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
-    let Ok(properties) = written(MAX_KEPT_LENGTH, |out| write_properties(labels, out)) else {
+    let Ok(properties) = write_to_bytes(MAX_KEPT_LENGTH, |out| write_properties(labels, out))
+    else {
         let error = too_large();
+        // Remembered, so that the next request need not write them in vain.
         labels.unwritable.get_or_init(|| error.to_string());
         return Err(error);
     };
@@ -144,7 +147,7 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
         out,
         r#"{{"@type":"neuroglancer_segment_properties","inline":{{"ids":{ids},"properties":["#
     )?;
-    let mut between = "";
+    let mut separator = "";
     if let Some(names) = &labels.names {
         let names = cells(names, labels.count());
         write!(
@@ -152,14 +155,14 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
             "{}",
             json!({ "id": "name", "type": "label", "values": names })
         )?;
-        between = ",";
+        separator = ",";
     }
     let mut has_tags = false;
     for column in &labels.properties {
         let id = &column.name;
         let cells = cells(column, labels.count());
         let property = if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
-            let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
+            let numbers: Vec<Value> = cells.iter().map(|cell| number_value(cell)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
         } else if id.eq_ignore_ascii_case("description") {
             json!({ "id": id, "type": "description", "values": cells })
@@ -172,8 +175,8 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
         } else {
             json!({ "id": id, "type": "string", "values": cells })
         };
-        write!(out, "{between}{property}")?;
-        between = ",";
+        write!(out, "{separator}{property}")?;
+        separator = ",";
     }
     out.write_all(b"]}}")
 }
@@ -182,7 +185,7 @@ fn cells(column: &Column, count: usize) -> Vec<String> {
     (0..count).map(|rank| column.get(rank).to_owned()).collect()
 }
 
-/// The type of numbers in Neuroglancer; `None` if some are missing or infinite.
+/// Neuroglancer's type for a column of numbers; `None` if some are missing or not finite.
 fn data_type(cells: &[String]) -> Option<&'static str> {
     let mut cells = cells.iter().map(|cell| cell.trim());
     if cells.clone().all(|cell| cell.parse::<i32>().is_ok()) {
@@ -202,7 +205,7 @@ fn tag(cell: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join("_"))
 }
 
-/// Texts as tags; `None` if no tag repeats, or there are too many tags.
+/// A column of texts as tags; `None` if no tag repeats, or there are too many tags.
 fn tags(id: &str, cells: &[String]) -> Option<Value> {
     let tags: Vec<Option<String>> = cells.iter().map(|cell| tag(cell)).collect();
     let distinct: BTreeSet<&String> = tags.iter().flatten().collect();
@@ -212,6 +215,7 @@ fn tags(id: &str, cells: &[String]) -> Option<Value> {
     }
     let mut values: Vec<Vec<usize>> = Vec::new();
     for tag in &tags {
+        // The index of the label's tag, or an empty list if it has none.
         let index = tag.as_ref().map(|tag| distinct.binary_search(&tag));
         values.push(index.into_iter().flatten().collect());
     }

@@ -47,8 +47,8 @@ pub struct Listening {
     _files: Vec<SocketFile>,
 }
 
-/// Starts the server, with as many connections as settings and `descriptors` (file descriptors
-/// available) allow. TCP sockets speak TLS if there are certificates.
+/// Starts the server. The number of connections is limited by the settings and by `descriptors`,
+/// the number of file descriptors that are free. TCP sockets speak TLS if there are certificates.
 pub fn start(
     site: Arc<LiveSite>,
     settings: &config::Server,
@@ -75,7 +75,7 @@ pub fn start(
             head: settings.head_timeout,
             idle: settings.idle_timeout,
         },
-        stops: builder.graceful_shutdown_signal(),
+        shutdown: builder.graceful_shutdown_signal(),
     };
     let tls = certificates.map(certificates::acceptor).transpose()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -88,11 +88,11 @@ pub fn start(
             Some(tls) => builder.listen(name, listener, move || {
                 let tls = tls.clone();
                 let patience = services.timeouts.head;
-                services.over(true, move |socket| {
+                services.make(Some(OverTls), move |socket| {
                     accept_tls(socket, tls.clone(), patience)
                 })
             })?,
-            None => builder.listen(name, listener, move || services.over(false, accept_tcp))?,
+            None => builder.listen(name, listener, move || services.make(None, accept_tcp))?,
         };
         endpoints.push(endpoint);
     }
@@ -100,7 +100,7 @@ pub fn start(
         let endpoint = Endpoint::Unix(path);
         let services = services.clone();
         let name = endpoint.to_string();
-        builder = builder.listen_uds(name, listener, move || services.over(false, accept_unix))?;
+        builder = builder.listen_uds(name, listener, move || services.make(None, accept_unix))?;
         endpoints.push(endpoint);
     }
     Ok(Listening {
@@ -112,7 +112,7 @@ pub fn start(
 
 /// The maximum number of connections: as configured, or what the limit of open files allows.
 fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
-    // Leave some for connections that are being closed.
+    // Leave an eighth for connections that are being closed.
     let possible = (descriptors - descriptors / 8).max(1);
     if settings.connections > possible {
         tracing::info!(
@@ -128,17 +128,19 @@ fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
 #[derive(Clone)]
 struct ServiceMaker {
     site: web::Data<LiveSite>,
+    /// The number of open connections.
     open: Gauge,
     timeouts: ConnectionTimeouts,
-    stops: GracefulShutdownSignal,
+    shutdown: GracefulShutdownSignal,
 }
 
 impl ServiceMaker {
-    /// The service for connections of one socket on one worker thread: it reads requests, and
-    /// answers them. `accept` makes a stream of a socket, and knows the address of its peer.
-    fn over<T, S, A, F>(
+    /// The service for the connections to one listening socket on one worker thread: it reads
+    /// requests, and answers them. `accept` turns the socket of a new connection into a stream, and
+    /// returns the address of its peer.
+    fn make<T, S, A, F>(
         &self,
-        is_tls: bool,
+        over_tls: Option<OverTls>,
         accept: A,
     ) -> impl ServiceFactory<T, Config = (), Response = (), Error = DispatchError, InitError = ()>
     + use<T, S, A, F>
@@ -165,22 +167,25 @@ impl ServiceMaker {
         let app = App::new()
             .app_data(self.site.clone())
             .default_service(web::to(served));
-        let app = if is_tls { app.app_data(OverTls) } else { app }.into_factory();
-        let app = app.map_err(|error| error.error_response());
+        let app = match over_tls {
+            Some(mark) => app.app_data(mark),
+            None => app,
+        };
+        let app = app.into_factory().map_err(|error| error.error_response());
         // actix-web would use the configuration in redirects and URLs, but makes none here.
         let app = map_config(app, |()| AppConfig::default());
-        let stops = self.stops.clone();
+        let shutdown = self.shutdown.clone();
         let http = HttpService::<SequentialStream<S>, _, _>::build()
             .graceful_shutdown_signal(move || {
-                let stops = stops.clone();
-                async move { stops.notified().await }
+                let shutdown = shutdown.clone();
+                async move { shutdown.notified().await }
             })
             // The stream applies the timeouts.
             .keep_alive(KeepAlive::Os)
             .client_request_timeout(Duration::ZERO)
             .client_disconnect_timeout(Duration::ZERO)
-            // A client that has closed its sending side is treated as gone, so that tiles only it
-            // waited for need not be rendered.
+            // A client that has closed its sending side is treated as gone, so that tiles for which
+            // no other client waits need not be rendered.
             .h1_allow_half_closed(false)
             .on_connect_ext(|stream: &SequentialStream<S>, data| {
                 drop(data.insert(stream.progress()));
@@ -195,7 +200,7 @@ async fn accept_tcp(socket: TcpStream) -> io::Result<(TcpStream, Option<SocketAd
     Ok((socket, Some(peer)))
 }
 
-/// The handshake may take as long as `patience`.
+/// Accepts a TLS connection; the handshake may take as long as `patience`.
 async fn accept_tls(
     socket: TcpStream,
     acceptor: TlsAcceptor,
@@ -210,8 +215,8 @@ async fn accept_unix(socket: UnixStream) -> io::Result<(UnixStream, Option<Socke
     Ok((socket, None))
 }
 
-/// Sets the options of a TCP connection; returns the address of its peer. Fails if there is none:
-/// the peer would pass for one on a Unix socket.
+/// Sets the options of a TCP connection; returns the address of its peer. Fails if the peer has no
+/// address any more: it would be taken for a client on a Unix socket.
 fn set_up(socket: &TcpStream) -> io::Result<SocketAddr> {
     // A body is sent in pieces: the last, short piece must not wait until the rest is acknowledged
     // (Nagle's algorithm).

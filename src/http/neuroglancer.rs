@@ -1,8 +1,9 @@
-//! Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info` and its chunks.
+//! Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info`, the chunks of the volume,
+//! and the properties of labels.
 //!
 //! A stored chunk that is a zlib stream is sent as it is, because HTTP's `deflate` is the same
-//! format. Neuroglancer takes 404 for empty data, so chunks that exist are never 404, not even
-//! chunks that were never written.
+//! format. Neuroglancer takes 404 for empty data, so a chunk inside the volume is never 404, even
+//! if it was never written.
 
 mod info;
 
@@ -36,8 +37,8 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
     let precomputed = service.precomputed(&context.catalog, volume).await?;
     let dataset = context.catalog.requested_dataset(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
-    // The problem of a table is told where the table is asked for, and in the description of the
-    // dataset.
+    // If the table of names is faulty, the requests for it and for the description of the dataset
+    // say so.
     let labels = match names {
         Some(names) => service.names(dataset, names).await.ok(),
         None => None,
@@ -45,7 +46,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
     let has_properties = labels.is_some_and(|labels| labels.left_out().is_none());
     // Chunk shapes change if a file is rewritten, and names come and go: a cached copy must be
     // revalidated.
-    let fresh = if names.is_some() {
+    let lifetime = if names.is_some() {
         REVALIDATED
     } else {
         lifetime(&volume.token, &REVALIDATED)
@@ -56,10 +57,10 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
         &volume.channel,
         has_properties,
     );
-    let found = documents::find(context, &name, 0, None, move || {
+    let document = documents::find(context, &name, 0, None, move || {
         Document::json(&VolumeInfo::new(&precomputed, has_properties))
     });
-    Ok(found.await?.response(context.request, fresh, None))
+    Ok(document.await?.response(context.request, lifetime, None))
 }
 
 /// The names and properties of the labels of a channel, which are the same at all time points.
@@ -80,14 +81,14 @@ async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer
         channel,
         names.reads(),
     );
-    let found = documents::find(context, &name, 0, None, move || {
+    let document = documents::find(context, &name, 0, None, move || {
         labels::segment_properties(&table)
     })
     .await?;
-    if found.length() > MAX_LENGTH {
-        return documents::answer_long(context, found, labels::too_large);
+    if document.length() > MAX_LENGTH {
+        return documents::answer_long(context, document, labels::too_large);
     }
-    Ok(found.response(context.request, REVALIDATED, None))
+    Ok(document.response(context.request, REVALIDATED, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
@@ -124,7 +125,7 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
     Ok(response)
 }
 
-/// The name of a compression as a content coding; `None` if there is none.
+/// HTTP's name of a compression; `None` if nothing is compressed.
 fn content_coding(coding: Coding) -> Option<&'static str> {
     match coding {
         Coding::Identity => None,

@@ -42,6 +42,7 @@ pub(super) async fn document(context: &Context<'_>) -> Answer {
     .await
 }
 
+/// `openapi.json` with the version of voltile and the derived schemas.
 fn complete() -> serde_json::Result<Value> {
     let mut document: Value = serde_json::from_str(include_str!("openapi.json"))?;
     let mut derived = serde_json::to_value(JsonSchemas::openapi())?;

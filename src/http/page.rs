@@ -36,7 +36,7 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     let name = match path.strip_prefix('/')? {
         "" => "index.html",
         NEUROGLANCER => "neuroglancer/index.html",
-        // Its files are found relative to the address with the slash.
+        // The addresses in its page are relative to the address with the slash.
         "neuroglancer" if neuroglancer().is_some() => {
             return Some(
                 HttpResponse::MovedPermanently()
@@ -49,10 +49,10 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     Some(file(assets::find(name)?, request))
 }
 
-/// Sends a client that omitted the final slash of a folder there: addresses in the page are
-/// relative to it.
-pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
-    // The dot keeps a colon in the segment from ending a scheme (RFC 3986, section 4.2).
+/// Redirects a client that omitted the final slash of a folder, whose last segment this is, to the
+/// address with it: addresses in the page are relative to the folder.
+pub(super) fn add_slash(segment: &str, query: &str) -> HttpResponse {
+    // The dot keeps a segment with a colon from being read as a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
     redirect(
         StatusCode::TEMPORARY_REDIRECT,
@@ -60,7 +60,7 @@ pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
     )
 }
 
-/// A redirect that is not stored, and hides the address that it is from.
+/// A redirect that is not cached, and does not send the old address as the referrer.
 fn redirect(status: StatusCode, location: String) -> HttpResponse {
     HttpResponse::build(status)
         .insert_header((header::LOCATION, location))

@@ -1,4 +1,4 @@
-//! Error responses: one table from kind to status, and a body as in RFC 9457.
+//! Error responses: one table from the kind of an error to a status, and a body as in RFC 9457.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -14,7 +14,7 @@ use crate::service::{ErrorKind, TileError};
 /// `Retry-After` of 503, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// The first challenge of a 401 for which a browser may ask for the secret; [`BEARER`] follows.
+/// The challenge that makes a browser ask for a password: the secret. [`BEARER`] follows it.
 const BASIC: &str = "Basic realm=\"voltile\", charset=\"UTF-8\"";
 /// The challenge of each 401.
 pub(super) const BEARER: &str = "Bearer realm=\"voltile\"";
@@ -55,25 +55,25 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
     };
     match error {
         TileError::NotFound(NotFound::Token { token, .. }) => {
-            marked(response, MissingDataset(token.clone()))
+            with_mark(response, MissingDataset(token.clone()))
         }
         TileError::NotFound(NotFound::Waiting(token)) => {
-            marked(response, WaitingDataset(token.clone()))
+            with_mark(response, WaitingDataset(token.clone()))
         }
         _ => response,
     }
 }
 
-/// Marks a response that is made again once this dataset has been opened: the request names it, and
-/// its turn to be opened will come.
+/// Marks the response to a request that names this dataset, which waits to be opened: the request
+/// is answered anew once the dataset is open.
 pub(super) struct WaitingDataset(pub Name);
 
 /// Marks the response to a request that names this dataset, which does not exist or is hidden from
 /// the request.
 pub(super) struct MissingDataset(pub Name);
 
-/// The response with a mark for those that pass it on.
-pub(super) fn marked<M: 'static>(mut response: HttpResponse, mark: M) -> HttpResponse {
+/// Adds a mark to a response, for the functions that pass it on.
+pub(super) fn with_mark<M: 'static>(mut response: HttpResponse, mark: M) -> HttpResponse {
     response.extensions_mut().insert(mark);
     response
 }
@@ -84,14 +84,14 @@ pub(super) fn no_dataset(token: &str) -> ErrorResponse {
         "there is no dataset {token:?}; /datasets.json lists all datasets"
     ));
     ErrorResponse(Box::new(match Name::new(token) {
-        Ok(token) => marked(response, MissingDataset(token)),
+        Ok(token) => with_mark(response, MissingDataset(token)),
         Err(_) => response,
     }))
 }
 
 /// 401: a secret is needed, or the one that was sent in a header is wrong.
 pub(super) fn unauthorized() -> HttpResponse {
-    challenged(
+    challenge(
         &[BASIC, BEARER],
         "there is no such dataset, or it needs a secret: send it as a bearer token, as the password of Basic \
          authentication, or in the path as /k/SECRET/ before everything else",
@@ -101,19 +101,20 @@ pub(super) fn unauthorized() -> HttpResponse {
 /// 401: the secret in the path is wrong. With that path no credentials help, so no browser must ask
 /// for them.
 pub(super) fn wrong_secret() -> HttpResponse {
-    challenged(
+    challenge(
         &[BEARER],
         "the secret that follows /k/ in the path is wrong, or not valid any more: put the right one in its place, or leave \
          out both and send the secret in a header",
     )
 }
 
-fn challenged(challenges: &[&'static str], detail: &str) -> HttpResponse {
+/// 401 with these challenges.
+fn challenge(challenges: &[&'static str], detail: &str) -> HttpResponse {
     let mut response = problem(StatusCode::UNAUTHORIZED, detail);
     for challenge in challenges {
-        let challenge = HeaderValue::from_static(challenge);
+        let value = HeaderValue::from_static(challenge);
         let headers = response.headers_mut();
-        headers.append(header::WWW_AUTHENTICATE, challenge);
+        headers.append(header::WWW_AUTHENTICATE, value);
     }
     response
 }

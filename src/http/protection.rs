@@ -1,4 +1,4 @@
-//! Protected datasets: responses tell nothing of them to requests that may not see them.
+//! Protected datasets: responses reveal nothing about them to requests that may not see them.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};

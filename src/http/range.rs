@@ -14,7 +14,7 @@ use crate::service::HeldMemory;
 /// The requested part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RequestedBytes {
-    /// The whole body: no range was requested, or several, or one that is malformed.
+    /// The whole body: no range was requested, or several ranges, or the header is malformed.
     Whole,
     /// The bytes of one range.
     Bytes(Range<u64>),
@@ -22,8 +22,8 @@ enum RequestedBytes {
     Unsatisfiable,
 }
 
-/// Completes a response with a body, or with the requested range of it; `held` as for
-/// [`Pieces::new`].
+/// The response with the whole body, or with the requested range of it. `held` is the memory that
+/// is held for the body.
 pub(super) fn respond(
     request: &HttpRequest,
     mut response: HttpResponseBuilder,
@@ -51,7 +51,7 @@ pub(super) fn respond(
     }
 }
 
-/// The `Range` header, if the request is for a range of this version.
+/// The `Range` header, if it is meant for the version of the body that has this ETag.
 fn requested<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
     if request.method() != Method::GET {
         return None;

@@ -23,12 +23,12 @@ use crate::catalog::Dataset;
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-/// `Server-Timing` of the most frequent outcome, for which nothing is allocated.
+/// `Server-Timing` of a cache hit: the most frequent outcome must not allocate.
 const HIT: HeaderValue = HeaderValue::from_static("cache;desc=\"hit\"");
 
-/// One request.
+/// The record of one request.
 pub(super) struct RequestRecord {
-    /// How it was answered, and what its render did.
+    /// The outcome, and the stages and chunks of a render.
     pub trace: Arc<Trace>,
     began: Instant,
     form: Cell<Form>,
@@ -91,6 +91,7 @@ impl RequestRecord {
                 "answered"
             );
         }
+        // 0 switches this log off. Documents and errors have no outcome.
         let is_slow = !site.log.slow.is_zero() && span > site.log.slow;
         if is_slow && outcome != Outcome::None {
             self.log_slow(site, request, status.as_u16(), span);
@@ -157,7 +158,7 @@ fn id_of(request: &HttpRequest) -> RequestId {
         .unwrap_or_else(RequestId::random)
 }
 
-/// The length of the body, as far as it is known.
+/// The number of bytes of the body that are sent; 0 for a stream, whose length is unknown.
 fn sent_bytes(request: &HttpRequest, response: &HttpResponse) -> u64 {
     match response.body().size() {
         BodySize::Sized(bytes) if request.method() != Method::HEAD => bytes,
@@ -165,6 +166,7 @@ fn sent_bytes(request: &HttpRequest, response: &HttpResponse) -> u64 {
     }
 }
 
+/// A time in milliseconds, rounded to microseconds.
 fn milliseconds(span: Duration) -> f64 {
     (span.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -16,8 +16,7 @@ use super::page::assets;
 use crate::config;
 use crate::service::TileService;
 
-/// The site that the server answers with, and whether it still accepts requests. A reload replaces
-/// the site in one step.
+/// The site in force. A reload replaces it in one step.
 pub struct LiveSite(RwLock<Arc<Site>>);
 
 impl LiveSite {
@@ -35,11 +34,12 @@ impl LiveSite {
         Ok(Self(RwLock::new(Arc::new(site))))
     }
 
-    /// Answers later requests by these settings.
+    /// Answers requests from now on by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
         let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
         site.listeners = Arc::clone(&old.listeners);
+        // Documents depend on no other settings.
         if site.description == old.description {
             site.documents = Arc::clone(&old.documents);
         }
@@ -61,7 +61,7 @@ impl LiveSite {
 pub(super) struct Site {
     pub service: Arc<TileService>,
     pub server: config::Server,
-    /// The `Cache-Control` of the settings.
+    /// The configured `Cache-Control`.
     pub cache_control: HeaderValue,
     /// The description of everything but the datasets.
     pub description: SiteDescription,
@@ -120,7 +120,7 @@ impl Site {
     }
 }
 
-/// The description of a site without its datasets. `started`: in milliseconds since 1970.
+/// The description of a site without its datasets. `started` is in milliseconds since 1970.
 fn describe(settings: &config::Settings, started: u64) -> SiteDescription {
     let server = &settings.server;
     let cache = &settings.cache;

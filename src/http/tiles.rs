@@ -48,10 +48,9 @@ pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath
     .await
 }
 
-/// Answers `/view/TOKEN/LAYERS/…`, given without `/view/`: tiles and overviews with a range, gamma
-/// and colours that a page chooses, of slices and of slabs, and the range of the visible values.
-/// Newer views displace older views, because a browser gives up requests that it no longer needs:
-/// they leave the queue.
+/// Answers `/view/TOKEN/LAYERS/…`, given without `/view/`: tiles and overviews of a slice or slab,
+/// with the range, gamma and colours that a page chooses, and the range of the visible values.
+/// Views that are out of date leave the queue, because a browser gives up their requests.
 pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> Answer {
     let service = &context.site.service;
     let demand = Demand {
@@ -69,7 +68,7 @@ pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> Answer {
 }
 
 /// Answers a planned request: with 304 if the client's copy is current, otherwise with the
-/// fetched picture or range. Then the neighbours of the tile that is `looked_at` are prefetched.
+/// fetched picture or range. The neighbours of `looked_at` are prefetched after that.
 async fn respond(
     context: &Context<'_>,
     plan: &Arc<RequestPlan>,

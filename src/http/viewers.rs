@@ -1,9 +1,9 @@
-//! Metadata files for other viewers, made from descriptions: CATMAID's projects, Viking's volume,
-//! ndstore's info.
+//! Metadata files for other viewers, made from the descriptions of datasets: CATMAID's projects,
+//! Viking's volume, ndstore's info.
 //!
-//! Some contain absolute URLs of tiles, with the host that the client used ([`client`]). Such a
-//! document depends on the request's headers, so it must not be stored by caches; and it repeats
-//! the host many times, so its size is limited. Nothing here reads a voxel.
+//! Some of them contain absolute URLs of tiles, with the host that the client used ([`client`]).
+//! They depend on the request's headers, so caches must not store them; and they repeat the host
+//! many times, so their size is limited. Nothing here reads a voxel.
 
 pub(super) mod catmaid;
 pub(super) mod info;
@@ -93,7 +93,7 @@ pub(super) async fn answer(
             let address = format!("{BASE}/{mount}");
             let name = ("volume.vikingxml", token, mount);
             let content_type = "text/xml; charset=utf-8";
-            addressed(context, &name, content_type, in_markup, move |out| {
+            answer_with_urls(context, &name, content_type, in_markup, move |out| {
                 viking::write(&catalog.describe_dataset(&dataset), &address, out)
             })
             .await
@@ -105,11 +105,10 @@ pub(super) async fn answer(
 pub(super) async fn projects(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
-    let content_type = "application/json";
-    addressed(
+    answer_with_urls(
         context,
         &"projects.json",
-        content_type,
+        "application/json",
         in_json,
         move |out| {
             let precomputed = |token: &str, channel: &str| precomputed(&catalog, token, channel);
@@ -119,6 +118,7 @@ pub(super) async fn projects(context: &Context<'_>) -> Answer {
     .await
 }
 
+/// A channel in the precomputed format, if it can be offered.
 fn precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precomputed> {
     let volume = PrecomputedVolume {
         token: Name::new(token).ok()?.into(),
@@ -129,8 +129,9 @@ fn precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precompu
     Some(precomputed.clone())
 }
 
-/// A document with absolute URLs, below the public address that the client used.
-async fn addressed(
+/// The response with a document in which `write` has written [`BASE`] for the public address that
+/// the client used; `escape` escapes that address for the format.
+async fn answer_with_urls(
     context: &Context<'_>,
     name: &impl Hash,
     content_type: &'static str,

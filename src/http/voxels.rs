@@ -19,8 +19,8 @@ use super::problem::Answer;
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 static MISSING: HeaderName = HeaderName::from_static("x-voltile-missing");
-/// The most bytes of the list of missing parts: proxies in front of voltile refuse responses whose
-/// headers are longer than 4 KiB together.
+/// The maximum length of the list of missing parts, in bytes: proxies in front of voltile refuse
+/// responses whose headers are longer than 4 KiB together.
 const MAX_LIST: usize = 2 << 10;
 
 /// The response to a path, given without `/voxels/`.
@@ -51,11 +51,12 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
         let voxel = HeaderValue::from_static(cutout.voxel.name());
         response.insert_header((TYPE.clone(), voxel));
         let missing = if !cutout.view.is_stored() {
+            // The list is for stored levels only.
             None
         } else if !cutout.is_there {
             Some(ranges(&cutout.region))
         } else if plan.origin.has_gaps() {
-            // A series may have to open a member.
+            // This may have to open a file of a series.
             let plan = Arc::clone(&plan);
             let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
             parts.ok().flatten()
@@ -69,9 +70,9 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
     Ok(response.body(Pieces::new(voxels, Some(held))))
 }
 
-/// The parts of a box that are missing in the file, of any component, as ranges in voxels of the
-/// level, such as `0-64_0-64_3-4,0-64_0-64_8-9`; empty if there are none. `None` if the list would
-/// be longer than [`MAX_LIST`].
+/// The parts of a box that the files lack, in any component, as ranges in voxels of the level, such
+/// as `0-64_0-64_3-4,0-64_0-64_8-9`; empty if nothing is missing. `None` if the list would be
+/// longer than [`MAX_LIST`].
 fn missing_parts(cutout: &Cutout) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut length = 0;
@@ -81,6 +82,7 @@ fn missing_parts(cutout: &Cutout) -> Option<String> {
             if parts.contains(&part) {
                 continue;
             }
+            // With a comma.
             length += part.len() + 1;
             if length > MAX_LIST {
                 return None;
@@ -91,7 +93,7 @@ fn missing_parts(cutout: &Cutout) -> Option<String> {
     Some(parts.join(","))
 }
 
-/// A region as addresses of boxes spell it.
+/// A region in the syntax of addresses of boxes: `x0-x1_y0-y1_z0-z1`.
 fn ranges(region: &Region) -> String {
     let start = region.start;
     let end = region.end();

@@ -1,8 +1,8 @@
 //! OME-Zarr images: 0.4 (Zarr v2) below `/zarr/0.4/` and 0.5 (Zarr v3) below `/zarr/0.5/`.
 //!
-//! Documents are made from the catalogue. Chunks are boxes of voxels in the arrays' compression; in
-//! 0.4 that is the file's own where stored chunks can be passed through. Chunks that were never
-//! written do not exist, as in a store.
+//! Documents are made from the catalogue. Chunks are boxes of voxels in the arrays' compression. In
+//! 0.4 this is the compression of the file where stored chunks can be passed through. Chunks that
+//! were never written do not exist, as in a Zarr store.
 
 mod fill;
 mod ome;
@@ -43,6 +43,7 @@ async fn metadata(
     let image = service
         .image(&context.catalog, &wanted.token, wanted.channel.as_ref())
         .await?;
+    // Windows are in the attributes of the image's group.
     let has_windows = document.has_attributes();
     if *node == ZarrNode::Image && has_windows {
         service.measure_windows(&image, context.demand()).await;
@@ -52,12 +53,14 @@ async fn metadata(
     } else {
         0
     };
-    // Windows that could not be measured are missing, but only for now. This is asked before the
+    // Windows that could not be measured are missing, but only for now. This is decided before the
     // document is made, because more windows may become known meanwhile.
-    let is_whole =
-        image.multiscale().channels.iter().all(|channel| {
-            channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
-        });
+    let mut is_whole = true;
+    if has_windows {
+        for channel in image.multiscale().channels {
+            is_whole &= channel.kind == Kind::Labels || channel.window().is_some();
+        }
+    }
     let lifetime = if is_whole {
         lifetime(&wanted.token, &REVALIDATED)
     } else {
@@ -92,10 +95,10 @@ async fn chunk(context: &Context<'_>, wanted: &ZarrRequest, place: &ZarrChunk) -
             catalog.plan_chunk(wanted, place)
         })
         .await?;
-    // The name of a chunk says nothing of its shape and coding, which change with the file: a
-    // cached copy must be revalidated, as the metadata must, unless its address has a version.
+    // The shape and coding of chunks may change with the file, although their addresses do not: a
+    // cached copy must be revalidated, like the metadata, unless its address has a version.
     let freshness = Freshness::new(context, &plan, lifetime(&wanted.token, &REVALIDATED));
-    // `*` matches only a chunk that exists, which is not known yet.
+    // `*` matches only a chunk that exists, and that is not known yet.
     if !is_any(request)
         && let Some(response) = freshness.confirmed()
     {

@@ -1,11 +1,11 @@
 //! The memory for boxes of voxels that are being made or sent, which clients share.
 //!
 //! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and
-//! encoded, and once while it is sent. A client may hold a quarter of the memory, or a single box;
-//! no box may be larger than a quarter. So a client that reads slowly leaves three quarters to
-//! other clients, for as long as it likes, and at least one quarter while a large box is made for
-//! it. Requests for which there is no room wait: the requests of one client in order, and no
-//! request behind the requests of another client.
+//! encoded, and once while it is sent. No box may be larger than a quarter of the memory. A client
+//! may hold a quarter, or more for a single box: while it is made, three quarters. So a client that
+//! reads slowly leaves at least three quarters to other clients, and a quarter while a large box is
+//! made for it. Requests for which there is no room wait: the requests of one client in order, and
+//! no request behind the requests of another client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +63,7 @@ pub struct HeldMemory {
 }
 
 impl BoxMemory {
-    /// Memory of `bytes` bytes in total; `gauge` follows how many are held.
+    /// Memory of `bytes` bytes in total; `gauge` shows the number of bytes that are held.
     pub fn new(bytes: usize, gauge: Gauge) -> Self {
         Self(Arc::new(SharedMemory {
             bytes: bytes as u64,
@@ -75,12 +75,12 @@ impl BoxMemory {
 
     /// Waits until there is room to make a box of `bytes` bytes.
     pub async fn hold(&self, client: Client, bytes: u64) -> Result<HeldMemory, TileError> {
-        let most = self.0.bytes / SHARES;
-        if bytes > most {
+        let limit = self.0.bytes / SHARES;
+        if bytes > limit {
             return Err(TileError::TooLarge(format!(
                 "the box has {}, more than a quarter of the memory for boxes, {}; request a smaller box, or raise render.boxes",
                 units::bytes(bytes),
-                units::bytes(most)
+                units::bytes(limit)
             )));
         }
         let account = self.account(client);
@@ -113,7 +113,8 @@ impl BoxMemory {
         let mut state = self.0.state.lock();
         let own = account.held.load(Ordering::Relaxed) + bytes;
         let all = state.held + bytes;
-        if all > self.0.bytes || (own > bytes && own > self.0.bytes / SHARES) {
+        let is_only_box = own == bytes;
+        if all > self.0.bytes || (!is_only_box && own > self.0.bytes / SHARES) {
             return None;
         }
         state.held = all;
@@ -128,7 +129,7 @@ impl BoxMemory {
 }
 
 impl HeldMemory {
-    /// Gives back all but `bytes` bytes, once the box is made.
+    /// Gives back the memory beyond `bytes` bytes, once the box is made.
     pub fn shrink_to(&self, bytes: usize) {
         let mut state = self.memory.0.state.lock();
         let freed = self

@@ -32,7 +32,8 @@ impl Client {
 pub enum Urgency {
     /// A user is waiting for the tile.
     Wanted,
-    /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
+    /// The tile is requested ahead of use. The client is likely to request all neighbouring tiles,
+    /// too.
     Prefetch,
     /// A tile with the display settings of one page, which its user may be changing, or a search:
     /// made after everything else, and never stored in tiers.

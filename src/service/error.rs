@@ -26,7 +26,7 @@ pub enum TileError {
     /// The queue for rendering, or for fetching, is full.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The render was abandoned or panicked.
+    /// The work was abandoned, or panicked.
     #[error(transparent)]
     Abandoned(#[from] Abandoned),
     /// The tile could not be stored in the disk cache, when warming.
@@ -100,7 +100,7 @@ impl TileError {
         )
     }
 
-    /// The message for clients: without file paths.
+    /// The message for clients, without file paths.
     pub fn public(&self) -> String {
         match self {
             TileError::Render(RenderError::Read(error)) => error.public(),

@@ -36,7 +36,8 @@ impl TileService {
     /// trace.
     ///
     /// If this future is dropped, a render that no other request waits for is dropped too: before
-    /// it begins, or before its next chunk. `held` is memory that the render then holds on to.
+    /// it begins, or before its next chunk. `held` is the memory for a box, which the render holds
+    /// until then.
     pub async fn fetch(
         &self,
         plan: &Arc<RequestPlan>,
@@ -52,17 +53,17 @@ impl TileService {
             return Ok(tile.clone());
         }
         let tile = self.find_or_render(plan, demand, trace, held).await;
-        // The last check before may have missed the change that a read has found.
+        // A read may find a change that the last check of the files has missed.
         if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &tile {
             plan.origin.note_change();
             self.request_reopening(plan.origin.token());
         }
         let is_from_memory = matches!(trace.outcome(), Outcome::Hit | Outcome::Wait);
         if demand.urgency == Urgency::Prefetch && is_from_memory && tile.is_ok() {
-            // It may have been made for a user, and not been kept.
+            // It may have been made for a user, and not be in the tiers.
             let work = TileWork::new(self, plan, Purpose::Warming, None, None);
-            if work.is_kept()
-                && let Err(error) = Box::pin(self.make_unless_kept(work)).await
+            if work.goes_to_tiers()
+                && let Err(error) = Box::pin(self.make_unless_stored(work)).await
             {
                 tracing::debug!(key = %plan.key, "a tile was not kept: {error}");
             }
@@ -70,8 +71,8 @@ impl TileService {
         tile
     }
 
-    /// Fetches a box of voxels once there is memory for it, which is held until the second result
-    /// is dropped.
+    /// Fetches a box of voxels once there is memory for it. The memory is held until the
+    /// [`HeldMemory`] is dropped.
     pub async fn fetch_box(
         &self,
         plan: &Arc<RequestPlan>,
@@ -82,15 +83,16 @@ impl TileService {
         let held = self.boxes.hold(demand.client, plan.bytes()).await?;
         let held = Arc::new(held);
         trace.add(Stage::Queue, began.elapsed());
-        let whole = self
+        let voxels = self
             .fetch(plan, demand, trace, Some(Arc::clone(&held)))
             .await?
             .bytes;
-        held.shrink_to(whole.len());
-        Ok((whole, held))
+        held.shrink_to(voxels.len());
+        Ok((voxels, held))
     }
 
-    /// Waiting is on the heap, so that the future of a hit is small.
+    /// Finds the tile in memory, joins the flight that makes it, or leads a flight. The future that
+    /// waits is on the heap, so that the future of a hit is small.
     async fn find_or_render(
         &self,
         plan: &Arc<RequestPlan>,
@@ -124,7 +126,8 @@ impl TileService {
                 }
             };
             let landed = Box::pin(self.landed(plan.origin.files(), waiter)).await;
-            // The flight of a neighbour may end before its tile is rendered.
+            // A flight that was joined may be a neighbour's, which ends without the tile when a job
+            // comes.
             if is_leader || !matches!(landed, Err(TileError::Abandoned(_))) {
                 return landed;
             }
@@ -141,18 +144,19 @@ impl TileService {
             return Ok(WarmOutcome::Black);
         }
         let work = TileWork::new(self, plan, Purpose::Warming, None, None);
-        self.make_unless_kept(work).await
+        self.make_unless_stored(work).await
     }
 
-    async fn make_unless_kept(&self, work: TileWork) -> Result<WarmOutcome, TileError> {
+    /// Makes a tile and writes it to the tiers, unless they have it.
+    async fn make_unless_stored(&self, work: TileWork) -> Result<WarmOutcome, TileError> {
         let tier_writer = Arc::clone(&self.tier_writer);
         let plan = Arc::clone(&work.plan);
-        let looking = spawn_blocking(move || tier_writer.tiers.has(plan.origin.token(), &plan.key));
-        if looking.await.map_err(|_| Abandoned)?? {
+        let lookup = spawn_blocking(move || tier_writer.tiers.has(plan.origin.token(), &plan.key));
+        if lookup.await.map_err(|_| Abandoned)?? {
             return Ok(WarmOutcome::WasThere);
         }
         let demand = Demand::prefetch(Client::InProcess);
-        let made = Arc::clone(&self.maker).make(work, demand).await?;
-        Ok(WarmOutcome::Drawn(made.0.bytes.len()))
+        let (tile, _) = Arc::clone(&self.maker).make(work, demand).await?;
+        Ok(WarmOutcome::Drawn(tile.bytes.len()))
     }
 }

@@ -53,8 +53,8 @@ impl Health {
         }
     }
 
-    /// Replaces the problems of a part. Returns whether there are any, and they are not the same as
-    /// before.
+    /// Replaces the problems of a part. Returns whether there are problems that differ from the
+    /// problems before.
     pub fn set(&self, part: ServicePart, problems: &[String]) -> bool {
         let previous = self.0.lock().parts.insert(part, problems.to_vec());
         !problems.is_empty() && previous.as_deref() != Some(problems)
@@ -66,7 +66,7 @@ impl Health {
     }
 
     /// Forgets the problems of datasets that are no longer served, or that have just been opened.
-    pub fn follow(&self, catalog: &Catalog, opened: &[Name]) {
+    pub fn forget_outdated(&self, catalog: &Catalog, opened: &[Name]) {
         let mut problems = self.0.lock();
         let datasets = &mut problems.datasets;
         datasets.retain(|token, _| catalog.dataset(token).is_some() && !opened.contains(token));

@@ -23,26 +23,27 @@ use crate::catalog::RequestPlan;
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
-/// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given
-/// up.
+/// The maximum number of neighbours that are fetched at once; beyond it the oldest is given up.
 const MAX_AHEAD: usize = 16;
 
 impl TileService {
     /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
     pub fn use_pause(self: &Arc<Self>) {
+        // Without chunks to finish, `prefetch` has started the idle work.
         if !self.tier_writer.has_unverified() {
             return;
         }
-        self.answered.note();
+        self.last_response.note();
         if self.is_pause_due.swap(true, Ordering::Relaxed) {
             return;
         }
         let service = Arc::clone(self);
         drop(tokio::spawn(async move {
             loop {
-                // A job that runs may be of a client that has left: no response follows it.
+                // A running job may be that of a client that has left: no response follows it.
                 service.pool.idle().await;
-                // The response to the job that has just ended, and the client's next request.
+                // Time for the response to the job that has just ended, and for the client's next
+                // request.
                 tokio::time::sleep(DELAY).await;
                 if service.is_quiet() && service.pool.is_idle() {
                     break;
@@ -57,15 +58,16 @@ impl TileService {
 
     /// Whether the last response was at least [`DELAY`] ago.
     fn is_quiet(&self) -> bool {
-        self.answered.age() >= DELAY
+        self.last_response.age() >= DELAY
     }
 
+    /// Starts idle work on a render thread, if the pool is idle.
     fn start_if_idle(self: &Arc<Self>) {
         let service = Arc::clone(self);
         self.pool.run_idle(move |turn| {
             service.work_while_idle();
             drop(turn);
-            // Neighbours that were added meanwhile found no free thread.
+            // Neighbours may have been added meanwhile, when no thread was free.
             if !service.tier_writer.has_unverified() && !service.neighbours.is_empty() {
                 service.start_if_idle();
             }
@@ -103,7 +105,7 @@ impl TileService {
             && Instant::now() < until
             && self.tier_writer.verify_one()
         {}
-        // The last chunks may be in progress on render threads.
+        // Render threads may still be decoding the last chunks.
         while Instant::now() < until && self.pool.activity().is_finishing() {
             thread::sleep(DELAY);
         }
@@ -112,15 +114,15 @@ impl TileService {
             .finish(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Prefetches the neighbours of this tile while the render threads are idle.
+    /// Prefetches the neighbours of a requested tile while the render threads are idle.
     ///
-    /// Only when a tile is fetched for the first time: on later fetches its neighbours have already
-    /// been noted.
-    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, plan: &RequestPlan, brought: &Tile) {
-        if self.neighbours.is_off() || !brought.is_first_request() {
+    /// Only when the tile is fetched for the first time: on later fetches its neighbours have
+    /// already been noted.
+    pub fn look_ahead(self: &Arc<Self>, request: &TileRequest, plan: &RequestPlan, tile: &Tile) {
+        if self.neighbours.is_off() || !tile.is_first_request() {
             return;
         }
-        let neighbours = self.neighbours.note(asked);
+        let neighbours = self.neighbours.note(request);
         if plan.origin.dataset.is_remote() || self.tier_writer.has_tiers() {
             self.fetch_ahead(neighbours);
         } else {
@@ -139,17 +141,19 @@ impl TileService {
     }
 
     /// Fetches neighbours from the tiers, or has each rendered when its chunks have arrived.
+    /// `neighbours` begins with the nearest.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
+        // The nearest last, because the oldest fetch is given up.
         for tile in neighbours.into_iter().rev() {
-            let mut ahead = self.ahead.lock();
-            ahead.retain(|(_, task)| !task.is_finished());
-            if ahead.iter().any(|(known, _)| *known == tile) {
+            let mut fetches = self.fetched_ahead.lock();
+            fetches.retain(|(_, task)| !task.is_finished());
+            if fetches.iter().any(|(known, _)| *known == tile) {
                 continue;
             }
             let task = tokio::spawn(Arc::clone(self).fetch_neighbour(tile.clone()));
-            ahead.push_back((tile, task.abort_handle()));
-            if ahead.len() > MAX_AHEAD
-                && let Some((_, oldest)) = ahead.pop_front()
+            fetches.push_back((tile, task.abort_handle()));
+            if fetches.len() > MAX_AHEAD
+                && let Some((_, oldest)) = fetches.pop_front()
             {
                 oldest.abort();
             }
@@ -157,14 +161,15 @@ impl TileService {
     }
 
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
-        let Some((flight, work)) = self.led_neighbour(&tile) else {
+        let Some((flight, work)) = self.lead_neighbour(&tile) else {
             return;
         };
         let demand = Demand::prefetch(Client::InProcess);
-        let made = self.maker.without_rendering(&Arc::new(work), demand).await;
-        match made {
-            Ok(Some(made)) => flight.land(Ok(made)),
+        let found = self.maker.without_rendering(&Arc::new(work), demand).await;
+        match found {
+            Ok(Some(weighed)) => flight.land(Ok(weighed)),
             Ok(None) => {
+                // Rendering leads a flight of its own.
                 drop(flight);
                 self.prefetch(vec![tile]);
             }
@@ -173,10 +178,10 @@ impl TileService {
         }
     }
 
-    /// The flight and the work for a tile that may be prefetched; `None` if it is cached or in
-    /// flight, shows nothing, or needs measuring first. If the flight ends without the tile, the
-    /// requests that have joined it make the tile.
-    fn led_neighbour(
+    /// Leads the flight of a tile to prefetch; returns it with the work. `None` if the tile is
+    /// cached or in flight, shows nothing, or needs measuring first. If the flight ends without the
+    /// tile, the requests that have joined it make the tile.
+    fn lead_neighbour(
         &self,
         tile: &TileRequest,
     ) -> Option<(Flight<TileKey, Tile, TileError>, TileWork)> {
@@ -193,7 +198,7 @@ impl TileService {
 
     /// Renders a tile that no tier has and whose chunks have arrived.
     fn render_neighbour(&self, tile: &TileRequest) {
-        let Some((flight, work)) = self.led_neighbour(tile) else {
+        let Some((flight, work)) = self.lead_neighbour(tile) else {
             return;
         };
         let activity = self.pool.activity();
@@ -202,7 +207,7 @@ impl TileService {
                 self.metrics.neighbours.inc();
                 flight.land(Ok(work.weighed(tile)));
             }
-            // It was interrupted or failed.
+            // It was interrupted, or it failed.
             Err(_) => _ = self.metrics.neighbours_given_up.inc(),
         }
     }

@@ -45,7 +45,7 @@ impl LiveCatalog {
             .send_modify(|state| state.settings = Arc::new(settings));
     }
 
-    /// Serves other settings, with the datasets that were opened for them.
+    /// Serves other settings from now on, with the datasets that were opened for them.
     pub fn replace(&self, settings: Settings, access: AccessRules, opened: &[OpenedDataset]) {
         self.0.send_modify(|state| {
             let next = state.catalog.following(&settings, access).with(opened);
@@ -63,14 +63,15 @@ impl LiveCatalog {
             let mut current = Vec::new();
             for opened in opened {
                 let token = &opened.dataset.token;
-                let now = state.catalog.dataset(token).map(Arc::as_ptr);
+                let before = opened.before.as_ref().map(Arc::as_ptr);
+                let is_unreplaced = state.catalog.dataset(token).map(Arc::as_ptr) == before;
                 let is_wanted =
                     state.settings.datasets.get(token) == Some(&*opened.dataset.settings);
                 let is_done = matches!(
                     opened.outcome,
                     OpeningOutcome::Open | OpeningOutcome::LeftOut
                 );
-                if is_done && is_wanted && now == opened.before.as_ref().map(Arc::as_ptr) {
+                if is_done && is_wanted && is_unreplaced {
                     current.push(opened);
                 }
             }

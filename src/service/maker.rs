@@ -1,10 +1,10 @@
 //! The one way in which tiles, overviews, ranges and boxes are made: looked for in the tiers, fetched
 //! from a store, and rendered in their client's turn.
 //!
-//! The first two wait for other machines or for disks. A render thread that waited for them could
-//! not render anything else. So a tile enters the render queue only when no tier has it and its
-//! chunks have arrived. Clients take turns with each of the three. All of it is given up when the
-//! future is dropped.
+//! Lookups and fetches wait for other machines or for disks. A render thread that waited for them
+//! could not render anything else. So a tile enters the render queue only when no tier has it and
+//! its chunks have arrived. Clients take turns with each of the three steps. When the future that
+//! makes a tile is dropped, its lookup, fetch or render is given up.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,12 +25,12 @@ use super::turns::{NextWork, Turns};
 use super::work::{TileWork, stored_chunk};
 use crate::catalog::Footprint;
 
-/// The maximum number of tiles that are looked for in the tiers at once: twice as many as neighbours
-/// that are fetched ahead, so that requests need not wait for these.
+/// The maximum number of tiles that are looked for in the tiers at once: twice the number of
+/// neighbours that are fetched ahead, so that requests need not wait for neighbours.
 const MAX_LOOKUPS: usize = 32;
 /// The maximum number of tiles whose chunks are fetched at once.
 const MAX_FETCHES: usize = 64;
-/// The maximum number of tiles that wait to be looked for, and that wait to be fetched.
+/// The maximum number of tiles that wait for a lookup, and of tiles that wait for a fetch.
 const MAX_WAITING: usize = 512;
 
 /// Makes tiles.
@@ -41,7 +41,7 @@ pub(super) struct TileMaker {
 }
 
 impl TileMaker {
-    /// Renders on `pool`; `metrics` count what is refused.
+    /// A maker that renders on `pool`; `metrics` count the lookups and fetches that are refused.
     pub fn new(pool: RenderPool, metrics: &Metrics) -> Self {
         let turns =
             |places| Turns::new(places, MAX_WAITING, metrics.rejected.clone(), NextWork::run);
@@ -52,7 +52,7 @@ impl TileMaker {
         }
     }
 
-    /// Raises the place of a tile that waits to the turn of another client that wants it, too.
+    /// Lets a tile that waits for its turn also go at the turn of another client that wants it.
     pub fn join(&self, key: &TileKey, demand: Demand) {
         self.lookups.join(key, demand);
         self.fetches.join(key, demand);
@@ -62,8 +62,8 @@ impl TileMaker {
     /// Makes a tile, and has it kept in the tiers. Returns it with its weight in bytes against the
     /// cache's budget.
     ///
-    /// If this future is dropped, what has not begun is not done, and a render ends before its next
-    /// chunk.
+    /// If this future is dropped, steps that have not begun are left out, and a render ends before
+    /// its next chunk.
     pub async fn make(
         self: Arc<Self>,
         work: TileWork,
@@ -73,8 +73,8 @@ impl TileMaker {
         let pending = PendingWork::new(&work.metrics);
         let found = self.without_rendering(&work, demand).await;
         pending.begin();
-        if let Some(made) = found.inspect_err(|error| work.note(error))? {
-            return Ok(made);
+        if let Some(weighed) = found.inspect_err(|error| work.note(error))? {
+            return Ok(weighed);
         }
         let queued = Instant::now();
         let key = work.plan.key;
@@ -83,18 +83,18 @@ impl TileMaker {
                 trace.add(Stage::Queue, queued.elapsed());
             }
             let tile = work.render(Yields::Unwanted(interest.clone()))?;
-            let made = work.weighed(tile);
+            let (tile, weight) = work.weighed(tile);
             if !interest.is_there() {
-                // Its flight has ended before, but it need not be made again.
-                work.tier_writer.cache.add(&key, made.0.clone(), made.1);
+                // Its flight has ended without it, but the next request need not make it again.
+                work.tier_writer.cache.add(&key, tile.clone(), weight);
             }
-            Ok(made)
+            Ok((tile, weight))
         });
         rendered.await
     }
 
-    /// Fetches the voxels that lie in a store; `place` is for errors. Requests for the same `key` can
-    /// join while it waits.
+    /// Fetches the voxels that lie in a store; `place` names them in errors. Requests for the same
+    /// `key` can join while this waits for its turn.
     pub async fn fetch(
         &self,
         footprint: Footprint,
@@ -106,14 +106,14 @@ impl TileMaker {
             return Ok(());
         }
         let _turn = self.fetches.turn(key, demand).await?;
-        let gathering = spawn_blocking(move || footprint.gather()).await;
-        let arrived = gathering.map_err(|_| Abandoned)??.done().await;
-        // The error of a store does not say for what it was.
+        let requests = spawn_blocking(move || footprint.gather()).await;
+        let arrived = requests.map_err(|_| Abandoned)??.done().await;
+        // A store's error does not say which voxels were requested.
         Ok(arrived.map_err(|error| ReadError::of_store(place, error))?)
     }
 
     /// The tile and its weight if it need not be rendered, because a tier has it or it is a stored
-    /// chunk; otherwise all that it is rendered from has arrived.
+    /// chunk. With `None`, the chunks that it is rendered from have arrived.
     pub async fn without_rendering(
         &self,
         work: &Arc<TileWork>,
@@ -122,9 +122,9 @@ impl TileMaker {
         let key = Some(work.plan.key);
         if work.is_looked_for() {
             let _turn = self.lookups.turn(key, demand).await?;
-            let looking = Arc::clone(work);
-            let looked_up = spawn_blocking(move || looking.find()).await;
-            if let Some(tile) = looked_up.map_err(|_| Abandoned)? {
+            let wanted = Arc::clone(work);
+            let lookup = spawn_blocking(move || wanted.find()).await;
+            if let Some(tile) = lookup.map_err(|_| Abandoned)? {
                 return Ok(Some(work.weighed(tile)));
             }
         }
@@ -132,14 +132,14 @@ impl TileMaker {
         if !footprint.is_remote() {
             return Ok(None);
         }
-        let place = in_words(work.plan.origin.token());
+        let place = place_in_errors(work.plan.origin.token());
         self.fetch(footprint, key, demand, &place).await?;
         let chunk = stored_chunk(&work.plan, &work.metrics, work.policy.trace.as_deref());
         Ok(chunk.map(|chunk| work.weighed(chunk)))
     }
 }
 
-/// Names a dataset in errors.
-pub(super) fn in_words(token: &Name) -> String {
+/// The text that names a dataset in errors.
+pub(super) fn place_in_errors(token: &Name) -> String {
     format!("the dataset {token}")
 }

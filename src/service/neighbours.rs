@@ -13,12 +13,12 @@ use voltile_base::request::TileRequest;
 
 /// The maximum number of tiles in the list: enough for two large screens.
 const MAX_TILES: usize = 128;
-/// The maximum number of positions at which scrolls are followed.
+/// The maximum number of positions at which scrolls are followed: 1024.
 const MAX_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// The maximum number of scrolls followed at one position.
 const MAX_SCROLLS: usize = 4;
-/// A slice at most this far from the last one of a scroll continues it.
-const STRIDE: u64 = 16;
+/// A slice at most this far from the last slice of a scroll continues the scroll.
+const MAX_STEP: u64 = 16;
 
 /// The list of tiles to prefetch, and the scrolls that determine it.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ struct Scroll {
 }
 
 impl Neighbours {
-    /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if
-    /// `reach` is 0.
+    /// Prefetches `reach` slices in the direction of each scroll and one in the other direction;
+    /// none if `reach` is 0.
     pub fn new(reach: u32) -> Self {
         Self {
             reach,
@@ -63,17 +63,18 @@ impl Neighbours {
     }
 
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
-    pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
+    pub fn note(&self, request: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock();
-        let ahead = if state.follow(asked) { -1 } else { 1 };
-        state.tiles.retain(|tile| tile != asked);
+        let direction = if state.follow(request) { -1 } else { 1 };
+        state.tiles.retain(|tile| tile != request);
         let distances = (1..=i64::from(self.reach)).chain([-1]);
         distances
             .filter_map(|distance| {
-                let mut beside = asked.clone();
-                // None if the number would be below 0 or overflow.
-                beside.address.slice = asked.address.slice.checked_add_signed(ahead * distance)?;
-                Some(beside)
+                let mut neighbour = request.clone();
+                let slice = request.address.slice;
+                // `None` if the number would be below 0 or overflow.
+                neighbour.address.slice = slice.checked_add_signed(direction * distance)?;
+                Some(neighbour)
             })
             .collect()
     }
@@ -101,13 +102,13 @@ impl Neighbours {
 impl Scrolls {
     /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll
     /// goes backwards.
-    fn follow(&mut self, asked: &TileRequest) -> bool {
-        let slice = asked.address.slice;
-        let mut position = asked.clone();
+    fn follow(&mut self, request: &TileRequest) -> bool {
+        let slice = request.address.slice;
+        let mut position = request.clone();
         position.address.slice = 0;
         let scrolls = self.by_position.get_or_insert_mut(position, Vec::new);
         let nearest = (0..scrolls.len()).min_by_key(|at| scrolls[*at].slice.abs_diff(slice));
-        let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= STRIDE);
+        let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= MAX_STEP);
         let is_backwards = continued.is_some_and(|at| {
             let before = scrolls.remove(at);
             slice < before.slice || (slice == before.slice && before.is_backwards)

@@ -10,14 +10,14 @@ use voltile_base::request::{PrecomputedVolume, VersionedToken};
 
 use super::client::Demand;
 use super::error::TileError;
-use super::maker::in_words;
+use super::maker::place_in_errors;
 use super::tile_service::TileService;
 use crate::catalog::{Catalog, NotFound, Origin, Precomputed, RequestPlan, Subject, ZarrImage};
 
 impl TileService {
-    /// Plans a request to a dataset of a catalogue. If its key depends on windows that have yet to
-    /// be measured, the client waits for them in the render queue, and the request is planned
-    /// again.
+    /// Plans a request to a dataset of a catalogue, with `plan`. If the key depends on windows that
+    /// have yet to be measured, the client waits for them in the render queue, and the request is
+    /// planned again.
     pub async fn plan(
         &self,
         catalog: &Catalog,
@@ -29,7 +29,7 @@ impl TileService {
         let planned = plan().map(Arc::new);
         match &planned {
             Ok(planned) => self.ensure_unchanged(&planned.origin).await?,
-            // Such an address is wrong whatever the file is by now.
+            // An address off the grid of chunks is wrong even if the file has changed.
             Err(NotFound::OffGrid(_)) => {}
             Err(_) => self.ensure_all_unchanged(catalog, token).await?,
         }
@@ -45,7 +45,7 @@ impl TileService {
     async fn measure_missing(&self, plan: &RequestPlan, demand: Demand) -> Result<(), TileError> {
         let channels = plan.unmeasured.iter();
         let measured = try_join_all(channels.map(|channel| self.measure_window(channel, demand)));
-        let place = in_words(plan.origin.token());
+        let place = place_in_errors(plan.origin.token());
         if let Subject::Box(..) = plan.subject {
             // Display ranges are useful to ImageJ, but not necessary.
             if let Err(error) = measured.await {
@@ -74,7 +74,7 @@ impl TileService {
         Ok(precomputed.clone())
     }
 
-    /// The image of a channel, or of a dataset.
+    /// The OME-Zarr image of a channel, or of a dataset.
     pub async fn image(
         &self,
         catalog: &Catalog,
@@ -85,10 +85,10 @@ impl TileService {
         Ok(catalog.image(token, channel)?)
     }
 
-    /// Measures the windows of channels of an image that have not been measured yet, but no more
-    /// than a document may queue: chosen at random, as channels that can never be sampled do not
-    /// keep other channels from it. Failures are logged: windows are useful to viewers, but not
-    /// necessary.
+    /// Measures windows of an image's channels that have not been measured yet, but no more than a
+    /// document may queue. The channels are chosen at random, so that channels that can never be
+    /// sampled do not always take the places of others. Failures are logged: windows are useful to
+    /// viewers, but not necessary.
     pub async fn measure_windows(&self, image: &ZarrImage, demand: Demand) {
         let arrays = image.multiscale();
         let channels = arrays.channels.iter();
@@ -107,8 +107,8 @@ impl TileService {
         }
     }
 
-    /// Fails if any file of a dataset has changed. What cannot be resolved may exist in the next
-    /// generation of any of them.
+    /// Fails if any file of a dataset has changed: a name that cannot be resolved now may exist in
+    /// the next generation of any file.
     async fn ensure_all_unchanged(
         &self,
         catalog: &Catalog,

@@ -3,14 +3,14 @@
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue
 //! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
 //! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
-//! takes the place of a job, which it gives back as soon as a job waits: together, jobs and idle
-//! work that wait for one file take at most as many threads as render, so that there is a thread to
-//! replace each of them.
+//! takes the place of a job, which it gives back as soon as a job waits. So jobs and idle work that
+//! wait for one file together occupy at most as many threads as the pool has without replacements:
+//! each of them can be replaced.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
-//! work that it has split takes up other jobs meanwhile, and could then not continue while such a
-//! job is stuck.
+//! work that it has split takes up other jobs meanwhile, and could then not continue while one of
+//! these is stuck.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -36,12 +36,12 @@ use super::error::TileError;
 use super::turns::{Turn, Turns};
 
 /// The interval at which stuck threads are looked for.
-const CHECKS: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a thread without work keeps its buffers.
-const KEPT: Duration = Duration::from_secs(60);
+/// A thread without work ends after this time, which frees its buffers.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// Threads with a bounded queue; clones share them.
+/// Render threads with a bounded queue; clones share them.
 #[derive(Clone)]
 pub struct RenderPool(Arc<SharedPool>);
 
@@ -53,17 +53,17 @@ struct SharedPool {
     stalls: Stalls,
     activity: Activity,
     threads: usize,
-    /// Counts the jobs that are refused, abandoned or stopped.
+    /// Count the jobs that are refused, abandoned or stopped.
     metrics: Metrics,
     turns: Turns,
 }
 
-/// Work that has not begun. If this is dropped before, the work counts as abandoned.
+/// Work that has yet to begin. If this is dropped before the work begins, it counts as abandoned.
 pub(super) struct PendingWork(Option<Counter>);
 
 impl RenderPool {
-    /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs, and
-    /// `metrics` those that were not run to their end.
+    /// A pool of `threads` render threads, with a queue of at most `queue` jobs. `activity` counts
+    /// all jobs, and `metrics` the jobs that were not run to their end.
     pub fn new(
         threads: NonZeroUsize,
         queue: usize,
@@ -75,9 +75,10 @@ impl RenderPool {
         let render_stalls = stalls.clone();
         let helper_stalls = stalls.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
+            // Each thread may be replaced once.
             .max_blocking_threads(2 * threads)
             .thread_name("render")
-            .thread_keep_alive(KEPT)
+            .thread_keep_alive(KEEP_ALIVE)
             .on_thread_start(move || render_stalls.watch_thread(true))
             .build()?;
         let helpers = ThreadPoolBuilder::new()
@@ -107,13 +108,14 @@ impl RenderPool {
         let shared = Arc::downgrade(&self.0);
         start_thread("stalls", move || {
             while let Some(shared) = shared.upgrade() {
-                Self(shared).look();
-                thread::sleep(CHECKS);
+                Self(shared).count_stuck();
+                thread::sleep(CHECK_INTERVAL);
             }
         })
     }
 
-    fn look(&self) {
+    /// Counts the threads that are stuck, and makes as many places for their replacements.
+    fn count_stuck(&self) {
         let threads = self.0.threads;
         let stuck = self.0.stalls.look(2 * threads);
         self.0.activity.set_stuck(stuck);
@@ -146,8 +148,8 @@ impl RenderPool {
         self.0.turns.waiting()
     }
 
-    /// The most jobs that one document may queue at once: a quarter of the queue, so that there is
-    /// room for other requests.
+    /// The maximum number of jobs that one document may queue at once: a quarter of the queue, so
+    /// that there is room for other requests.
     pub fn share(&self) -> usize {
         (self.0.turns.capacity() / 4).max(1)
     }
@@ -162,8 +164,8 @@ impl RenderPool {
         &self.0.activity
     }
 
-    /// Does work that no request waits for, if the pool is idle. It should end early once there are
-    /// jobs.
+    /// Does work that no request waits for, if the pool is idle. The work should end early once
+    /// there are jobs.
     pub(super) fn run_idle(&self, work: impl FnOnce(Turn) + Send + 'static) {
         if self.is_idle()
             && let Some(turn) = self.0.turns.idle_turn()
@@ -212,6 +214,7 @@ impl RenderPool {
             // Before the result is delivered, so that a client that requests another tile at once
             // finds room in the queue.
             let next = turn.end();
+            // Sending fails if nobody waits for the result, and gives it back.
             if let Err(Err(error)) = sender.send(result)
                 && error.is_stopped()
             {
@@ -222,13 +225,14 @@ impl RenderPool {
         result.await.map_err(|_| Abandoned)?
     }
 
-    /// Raises the place of a queued job to the turn of another client that wants it, too.
+    /// Lets a queued job also run at the turn of another client that wants it.
     pub(super) fn join(&self, key: &TileKey, demand: Demand) {
         self.0.turns.join(key, demand);
     }
 }
 
-/// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
+/// Does work on a render thread, and logs it if the work panics. Unwinding drops the job, which
+/// wakes the requests that wait for it.
 fn on_thread(handle: &Handle, work: impl FnOnce() + Send + 'static) {
     drop(handle.spawn_blocking(move || {
         let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
@@ -252,12 +256,12 @@ impl Drop for SharedPool {
 }
 
 impl PendingWork {
-    /// Work that has not begun.
+    /// Work that counts in these metrics.
     pub fn new(metrics: &Metrics) -> Self {
         Self(Some(metrics.abandoned.clone()))
     }
 
-    /// The work begins, or need not be done.
+    /// To be called when the work begins, or need not be done.
     pub fn begin(mut self) {
         self.0 = None;
     }

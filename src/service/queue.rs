@@ -2,9 +2,9 @@
 //! many.
 //!
 //! A plain data structure without threads or clock. A job is a render, a lookup in the tiers, or a
-//! fetch from a store. Each client that has asked
-//! for a job has a *claim* on it until the job leaves the queue, so a job wanted by several clients
-//! runs at the earliest of their turns. The rules:
+//! fetch from a store. Each client that has asked for a job has a *claim* on it until the job
+//! leaves the queue, so a job wanted by several clients runs at the earliest of their turns. The
+//! rules:
 //!
 //! - Clients take turns, one job each, and a client that has not been served before goes next
 //!   ([`rotation`]).
@@ -14,9 +14,9 @@
 //! - Prefetches come after all wanted requests. Clients take turns with them as well, and the
 //!   prefetches of one client run in order.
 //! - Views come last, in turns and the newest first, like wanted requests.
-//! - If the queue is full, the client with the most waiting requests loses its oldest. Views are
-//!   dropped first, then prefetches, and neither displaces a request of a higher class. A job that
-//!   several clients have asked for is not dropped.
+//! - If the queue is full, the client with the most waiting requests loses its oldest request.
+//!   Views are dropped first, then prefetches, and neither displaces a more urgent request. A job
+//!   that several clients have asked for is not dropped.
 
 pub(super) mod rotation;
 #[cfg(test)]
@@ -67,14 +67,14 @@ struct Claim {
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
-        // The prefetches of a client run in order, however many wait.
+        // By urgency. The prefetches of a client run in order, however many wait.
         let newest_beyond = [threads, usize::MAX, threads];
         Self {
             capacity,
             extra: 0,
             jobs: HashMap::new(),
             by_key: HashMap::new(),
-            rotations: newest_beyond.map(|number| Rotation::new(number, threads)),
+            rotations: newest_beyond.map(|claims| Rotation::new(claims, threads)),
             next: 0,
         }
     }
@@ -88,11 +88,11 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         self.rotation(demand.urgency).serve(demand.client);
     }
 
-    /// Adds a job; its number is [`Queue::next`]. If the queue is full, returns the job that is
-    /// dropped: another one, or this one if it cannot displace any.
+    /// Adds a job; its number is [`Queue::next`]. If the queue is full, returns the job that
+    /// is dropped: another one, or this one if it cannot displace any.
     pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Option<J> {
         let number = self.next;
-        // Even if the job does not enter: no other job gets this number.
+        // Even if the job is dropped: no other job gets this number.
         self.next += 1;
         let mut displaced = None;
         if self.jobs.len() >= self.capacity.saturating_add(self.extra) {
@@ -162,18 +162,19 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         &mut self.rotations[urgency as usize]
     }
 
-    /// The job to drop for a newcomer, of a class that is not above its own.
+    /// The job to drop for a newcomer, which is not more urgent than the newcomer.
     fn loser(&self, newcomer: Demand) -> Option<SequenceNumber> {
-        let classes = &self.rotations[newcomer.urgency as usize..];
-        classes
+        let not_more_urgent = &self.rotations[newcomer.urgency as usize..];
+        not_more_urgent
             .iter()
             .rev()
-            .find_map(|class| self.oldest_of_most(class, newcomer.client))
+            .find_map(|rotation| self.loser_in(rotation, newcomer.client))
     }
 
     /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a
-    /// tie, other clients lose before the newcomer, and among them the one with the oldest job.
-    fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
+    /// tie, other clients lose before the newcomer, and among them the one with the oldest job. A
+    /// job that several clients have asked for is passed over.
+    fn loser_in(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
             let mut claims = line.claims();

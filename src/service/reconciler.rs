@@ -29,7 +29,8 @@ use crate::config::{DatasetSettings, Fault, Settings};
 /// How long a reload waits for the datasets that are opened in the background. Most take
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a dataset waits for others to be opened with it, after the last of their trials.
+/// A dataset whose trials have ended is opened together with other datasets, once no trial has
+/// ended for this long.
 const GATHERING: Duration = Duration::from_millis(50);
 /// The capacity of the channel to the thread that schedules attempts.
 const MAX_ANNOUNCED: usize = 64;
@@ -46,10 +47,10 @@ pub struct Reloaded {
     pub access: bool,
     /// Whether any other setting differs.
     pub settings: bool,
-    /// Datasets found in a folder that could not be opened, and are left out.
+    /// Datasets found in a folder that could not be opened and are left out, with the reason.
     pub unopened: Vec<(Name, Fault)>,
-    /// Whether some datasets are still being opened: another reload reports them. Until then, their
-    /// previous state is served.
+    /// Whether some datasets are still being opened: the next reload reports them. Until they are
+    /// open, their previous state is served.
     pub is_pending: bool,
 }
 
@@ -60,7 +61,7 @@ impl Reloaded {
     }
 }
 
-/// A handle to the thread that schedules attempts to open datasets, which ends when this is
+/// A handle to the thread that schedules attempts to open datasets. The thread ends when this is
 /// dropped.
 pub(super) struct Reconciler {
     sender: Arc<SyncSender<Message>>,
@@ -75,17 +76,17 @@ struct DatasetOpener {
     /// Watches the threads that open files, which may have libhdf5's lock.
     stalls: Stalls,
     report: Mutex<ReloadReport>,
-    /// A dataset is not pending any more.
+    /// Notified when a dataset is not pending any more.
     settled: Condvar,
 }
 
-/// The datasets that reloads want to be opened in the background, and those that were opened or left
-/// out since the last reload.
+/// The datasets that reloads want to be opened in the background, and the datasets that were opened
+/// or left out since the last reload.
 #[derive(Default)]
 struct ReloadReport {
     pending: BTreeSet<Name>,
     opened: BTreeSet<Name>,
-    /// With the reason. Some of the attempts may have been for requests.
+    /// The datasets left out, with the reason; reloads or requests wanted them.
     unopened: Vec<(Name, Fault)>,
 }
 
@@ -126,7 +127,7 @@ impl Reconciler {
     pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
         let live = &self.opener.live;
         self.opener.stalls.watch_thread(false);
-        // They are reported below.
+        // Datasets that were left out since the last reload; they are reported below.
         for (token, _) in &self.opener.report.lock().unopened {
             settings.datasets.remove(token);
         }
@@ -144,9 +145,9 @@ impl Reconciler {
         if !faults.is_empty() {
             return Err(faults);
         }
-        let exposed = exposed(&catalog, &settings, &rules.access).join(", ");
+        let exposed = would_be_public(&catalog, &settings, &rules.access).join(", ");
         if !exposed.is_empty() && !may_expose {
-            return Err(vec![would_expose(&exposed)]);
+            return Err(vec![exposure_fault(&exposed)]);
         }
         let access = *catalog.access() != rules.access;
         if access || settings != *before || !opened.is_empty() {
@@ -161,13 +162,13 @@ impl Reconciler {
         let (now, in_force) = live.with_settings();
         let reloaded = Reloaded {
             opened: report.opened.into_iter().collect(),
-            removed: removed(&catalog, &now),
+            removed: removed_tokens(&catalog, &now),
             access,
-            settings: served(&catalog, &before) != served(&now, &in_force),
+            settings: served_settings(&catalog, &before) != served_settings(&now, &in_force),
             unopened: report.unopened,
             is_pending: !report.pending.is_empty(),
         };
-        self.opener.health.follow(&now, &reloaded.opened);
+        self.opener.health.forget_outdated(&now, &reloaded.opened);
         if !reloaded.is_nothing() {
             for warning in rules.warnings.iter().chain(&now.unknown_names()) {
                 tracing::warn!("{warning}");
@@ -182,22 +183,24 @@ impl Reconciler {
         Ok(reloaded)
     }
 
-    /// Has datasets opened in the background, and waits a little for them.
+    /// Has datasets opened in the background, and waits for them, at most for [`PATIENCE`]. Returns
+    /// the report, and begins a new one.
     fn wait_for(&self, mut wanted: Vec<Name>) -> ReloadReport {
         let (_, settings) = self.opener.live.with_settings();
         let mut report = self.opener.report.lock();
         report
             .pending
             .retain(|token| settings.datasets.contains_key(token));
+        // Another reload may already wait for some of them.
         wanted.retain(|token| report.pending.insert(token.clone()));
         drop(report);
         // Fails only if the thread has ended, which the next request for a dataset reports.
         let _ = self.sender.send(Message::Reloaded(wanted.clone()));
         let mut report = self.opener.report.lock();
-        let is_pending =
+        let are_pending =
             |report: &mut ReloadReport| wanted.iter().any(|token| report.pending.contains(token));
         let settled = &self.opener.settled;
-        settled.wait_while_for(&mut report, is_pending, PATIENCE);
+        settled.wait_while_for(&mut report, are_pending, PATIENCE);
         let reported = std::mem::take(&mut *report);
         report.pending.clone_from(&reported.pending);
         reported
@@ -205,16 +208,17 @@ impl Reconciler {
 }
 
 /// The datasets that must be opened before these settings can be served, and the datasets that may
-/// be opened later: optional ones, and ones whose settings are the same although their files have
-/// changed. Accesses the file system for every file.
+/// be opened later: optional datasets, and datasets whose settings are unchanged although their
+/// files have changed. Accesses the file system for every file.
 fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Name>, Vec<Name>) {
     let mut required = Vec::new();
     let mut later = Vec::new();
     for (token, wanted) in &settings.datasets {
         let has_same_settings = before.datasets.get(token) == Some(wanted);
         let known = catalog.dataset(token);
-        let is_followed = known.is_some_and(|known| known.growing && has_same_settings);
-        if is_followed || !differs(catalog, token, wanted) {
+        // The schedule checks growing datasets anyway.
+        let is_checked = known.is_some_and(|known| known.growing && has_same_settings);
+        if is_checked || !differs(catalog, token, wanted) {
             continue;
         }
         if has_same_settings || wanted.found_in.is_some() {
@@ -231,8 +235,9 @@ fn to_open(catalog: &Catalog, before: &Settings, settings: &Settings) -> (Vec<Na
 fn differs(catalog: &Catalog, token: &Name, wanted: &DatasetSettings) -> bool {
     match catalog.dataset(token) {
         Some(known) if *known.settings == *wanted => {
-            let is_quiet = known.live && wanted.growing.is_none() && !known.is_being_written();
-            known.find_change() || is_quiet
+            // The file of a live dataset may be closed by now.
+            let was_closed = known.live && wanted.growing.is_none() && !known.is_being_written();
+            known.find_change() || was_closed
         }
         _ => true,
     }
@@ -251,14 +256,14 @@ impl DatasetOpener {
                 ended(token, Ok(()));
                 continue;
             };
-            // Asked before a trial, which starts a process.
+            // Asked here and not after a trial, which starts a process.
             if catalog.dataset(&token).is_none() && wanted.is_unreachable(catalog.store()) {
                 ended(token, Err("its store does not answer".to_owned()));
             } else {
                 to_open.push(token);
             }
         }
-        // Live datasets are checked several times a second.
+        // The usual case, because live datasets are checked several times a second.
         if to_open.is_empty() {
             return;
         }
@@ -276,8 +281,8 @@ impl DatasetOpener {
         );
     }
 
-    /// Logs how the opening of a dataset ended, or leaves that to the next reload. The error is the
-    /// reason why it must be tried again.
+    /// Logs how the opening of a dataset ended, or leaves that to the next reload. The error says
+    /// why opening must be tried again.
     fn conclude(&self, opened: OpenedDataset) -> Result<(), String> {
         let dataset = opened.dataset;
         let token = &dataset.token;
@@ -325,7 +330,7 @@ impl DatasetOpener {
 }
 
 /// The settings with only the datasets that the catalogue serves.
-fn served(catalog: &Catalog, settings: &Settings) -> Settings {
+fn served_settings(catalog: &Catalog, settings: &Settings) -> Settings {
     let mut served = settings.clone();
     served.datasets.retain(|token, _| {
         catalog.dataset(token).is_some() || catalog.closed().contains_key(token)
@@ -333,7 +338,7 @@ fn served(catalog: &Catalog, settings: &Settings) -> Settings {
     served
 }
 
-fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
+fn removed_tokens(before: &Catalog, after: &Catalog) -> Vec<Name> {
     let tokens = before.datasets().map(|dataset| &dataset.token);
     tokens
         .filter(|token| after.dataset(token).is_none())
@@ -342,20 +347,20 @@ fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
 }
 
 /// The datasets that were protected, and would be public with these settings and rules.
-fn exposed(before: &Catalog, settings: &Settings, access: &AccessRules) -> Vec<String> {
+fn would_be_public(before: &Catalog, settings: &Settings, access: &AccessRules) -> Vec<String> {
     let nobody = Grants::default();
-    let mut exposed = Vec::new();
+    let mut tokens = Vec::new();
     for dataset in before.datasets() {
         let token = &dataset.token;
         let was_protected = !before.access().shows(token, &nobody);
         if was_protected && settings.datasets.contains_key(token) && access.shows(token, &nobody) {
-            exposed.push(token.to_string());
+            tokens.push(token.to_string());
         }
     }
-    exposed
+    tokens
 }
 
-fn would_expose(datasets: &str) -> Fault {
+fn exposure_fault(datasets: &str) -> Fault {
     let problem = format!(
         "these protected datasets would become public: {datasets}; if that is meant, reload with SIGHUP"
     );

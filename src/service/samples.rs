@@ -19,16 +19,17 @@ use crate::catalog::{Channel, Dataset, Footprint, Origin};
 
 impl TileService {
     /// Samples channels of a dataset that have not been sampled, at most as many as one document
-    /// may queue; later requests sample the rest. Returns why each listed channel could not be
-    /// sampled, unless the queue was full.
+    /// may queue; later requests sample the other channels. Returns for each listed channel why it
+    /// could not be sampled; a full queue is no reason, because a later request may succeed.
     pub async fn sample_all(&self, dataset: &Arc<Dataset>, demand: Demand) -> Vec<Option<String>> {
-        // Samples the dataset as it was opened; if it has changed, this reopens it for later
+        // The dataset is sampled as it was opened. If it has changed, it is reopened for later
         // requests.
         let _ = self.ensure_unchanged(&Origin::whole(dataset)).await;
         let unsampled = dataset
             .listed()
             .filter(|channel| channel.kind != Kind::Labels && channel.surveyed().is_none());
-        // At random: channels that can never be sampled do not keep other channels from it.
+        // At random, so that channels that can never be sampled do not always take the places of
+        // others.
         let chosen =
             fastrand::choose_multiple(unsampled.map(|channel| &channel.name), self.pool.share());
         let samples = dataset.listed().map(async |channel| {
@@ -53,8 +54,8 @@ impl TileService {
         self.pool.run(None, demand, work).await
     }
 
-    /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged
-    /// place must not hide the rest.
+    /// Measures a channel's window. If bytes cannot be sampled, they are shown as stored: one
+    /// damaged place must not hide all other voxels.
     pub(super) async fn measure_window(
         &self,
         channel: &Arc<Channel>,
@@ -71,8 +72,8 @@ impl TileService {
     }
 
     /// Takes a channel's sample on the pool, once for all requests that need it. Once it has begun,
-    /// the result is kept even if all of them have been dropped. Chunks in a store are fetched
-    /// before, all at once.
+    /// the result is kept even if all these requests have been dropped. Chunks that lie in a store
+    /// are fetched first, all at once.
     pub(super) async fn measure(
         &self,
         channel: &Arc<Channel>,
@@ -101,7 +102,7 @@ impl TileService {
                 let sampled = Arc::clone(channel);
                 let waiter = flight.launch(async move {
                     let sample = pool.run(Some(key), demand, move |_| survey(&sampled));
-                    // It is heavier than the budget, which is 0: the channel keeps it.
+                    // A weight above the budget, which is 0: the channel keeps the survey instead.
                     Ok((sample.await?, 1))
                 });
                 self.landed(channel.files(), waiter).await?
@@ -113,6 +114,7 @@ impl TileService {
     }
 }
 
+/// Samples a channel, which keeps the survey, and logs the result.
 fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
     // Another flight may have sampled the channel since this one was requested.
     if let Some(survey) = channel.surveyed() {
@@ -132,7 +134,7 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
         Err(error) if !channel.note_unsampled() => {
             tracing::debug!(channel = %channel.name, "again no sample could be taken: {error}");
         }
-        // The tiles of bytes report the problem by themselves.
+        // No error: bytes are shown all the same, and tiles of the damaged place report it.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");
         }

@@ -3,7 +3,7 @@
 //! A tile whose chunks were decoded in part is in the memory cache at once. While threads are idle,
 //! the rest of its chunks is decoded, which verifies their checksums: then the tile is written to
 //! the tiers, which outlive the process. If a chunk proves corrupt, the tile is removed from the
-//! memory cache; to draw it again is an error.
+//! memory cache; drawing it again then fails.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use super::error::TileError;
 use crate::catalog::Origin;
 use crate::tier::{TierKind, Tiers};
 
-/// The maximum size in bytes of tiles waiting for verification, and of the list of their chunks:
-/// 32 MiB.
+/// The maximum size in bytes of the tiles that wait for verification, and of the list of their
+/// chunks.
 const MAX_BYTES: usize = 32 << 20;
-/// The size of an entry of that list, in bytes.
+/// The size of an entry of the list of chunks, in bytes.
 const CHUNK_BYTES: usize = 200;
 
-/// The tiers, of which there may be none, and the chunks that wait to be verified.
+/// The tiers (there may be none), and the chunks that wait to be verified.
 pub(super) struct TierWriter {
     pub tiers: Tiers,
     /// The tiles in memory.
@@ -36,9 +36,10 @@ pub(super) struct TierWriter {
     count: AtomicUsize,
 }
 
-/// The newest are last, and verified first: the viewer is likely to need more of them soon.
+/// The chunks that wait to be verified, each with its tile.
 #[derive(Default)]
 struct WaitingChunks {
+    /// The newest are last, and verified first: the viewer is likely to need more of them soon.
     chunks: VecDeque<(Arc<UnverifiedTile>, UnfinishedChunk)>,
     bytes: usize,
 }
@@ -46,10 +47,11 @@ struct WaitingChunks {
 /// A tile with chunks that may not be verified; each of these chunks holds a reference to it.
 struct UnverifiedTile {
     key: TileKey,
-    /// The tile, if it is to be written to the tiers.
-    kept: Option<(Origin, Tile)>,
-    /// Its share of the memory for each of its chunks, in bytes.
-    share: usize,
+    /// The tile and its origin, if it is to be written to the tiers.
+    to_store: Option<(Origin, Tile)>,
+    /// The bytes that each of its waiting chunks counts: a part of the tile's weight, and an entry
+    /// of the list.
+    bytes_per_chunk: usize,
     /// Whether a chunk was not verified, or is corrupt.
     is_given_up: AtomicBool,
 }
@@ -93,8 +95,9 @@ impl TierWriter {
     }
 
     /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_for_tiers`,
-    /// it is written to the tiers in the background, now or once its chunks are verified: not if
-    /// there are too many of them.
+    /// it is written to the tiers in the background, now or once its chunks are verified.
+    /// `unfinished` are the chunks that were decoded in part; `None` if they were too many to be
+    /// listed: then the tile is not written.
     pub fn store_later(
         &self,
         origin: &Origin,
@@ -107,24 +110,24 @@ impl TierWriter {
             self.tiers.count_dropped();
         }
         let unfinished = unfinished.unwrap_or_default();
-        let kept = takes_writes.then(|| (origin.clone(), tile.clone()));
-        let weight = kept.as_ref().map_or(0, |(_, tile)| tile.weight());
+        let to_store = takes_writes.then(|| (origin.clone(), tile.clone()));
+        let weight = to_store.as_ref().map_or(0, |(_, tile)| tile.weight());
         let tile = Arc::new(UnverifiedTile {
             key: tile.key,
-            kept,
-            share: weight / unfinished.len().max(1) + CHUNK_BYTES,
+            to_store,
+            bytes_per_chunk: weight / unfinished.len().max(1) + CHUNK_BYTES,
             is_given_up: AtomicBool::new(false),
         });
         let mut given_up = Vec::new();
         let mut waiting = self.waiting.lock();
         for chunk in unfinished {
-            waiting.bytes += tile.share;
+            waiting.bytes += tile.bytes_per_chunk;
             waiting.chunks.push_back((Arc::clone(&tile), chunk));
         }
         while waiting.bytes > MAX_BYTES
             && let Some((oldest, _)) = waiting.chunks.pop_front()
         {
-            waiting.bytes -= oldest.share;
+            waiting.bytes -= oldest.bytes_per_chunk;
             given_up.push(oldest);
         }
         self.count.store(waiting.chunks.len(), Ordering::Relaxed);
@@ -136,13 +139,13 @@ impl TierWriter {
         self.release(tile);
     }
 
-    /// Decodes the rest of one chunk; false if none waits.
+    /// Decodes the rest of one chunk; returns false if no chunk waits.
     pub fn verify_one(&self) -> bool {
         let mut waiting = self.waiting.lock();
         let Some((tile, chunk)) = waiting.chunks.pop_back() else {
             return false;
         };
-        waiting.bytes -= tile.share;
+        waiting.bytes -= tile.bytes_per_chunk;
         self.count.store(waiting.chunks.len(), Ordering::Relaxed);
         drop(waiting);
         if let Err(error) = chunk.finish() {
@@ -166,7 +169,7 @@ impl TierWriter {
         let Some(tile) = Arc::into_inner(tile) else {
             return;
         };
-        let Some((origin, kept)) = tile.kept else {
+        let Some((origin, to_store)) = tile.to_store else {
             return;
         };
         if tile.is_given_up.into_inner() {
@@ -175,6 +178,6 @@ impl TierWriter {
         let token = origin.token().clone();
         let now = Instant::now();
         self.tiers
-            .store_later(&token, &kept, move || origin.was_unchanged_at(now));
+            .store_later(&token, &to_store, move || origin.was_unchanged_at(now));
     }
 }

@@ -34,7 +34,7 @@ use crate::catalog::{Catalog, Dataset, Labels, Names, RunTrials, black_key};
 use crate::config::{Fault, Render, Settings};
 use crate::tier::Tiers;
 
-/// Identifies and fetches tiles.
+/// Plans and fetches tiles, overviews, ranges and boxes.
 pub struct TileService {
     pub(super) live: Arc<LiveCatalog>,
     reconciler: Option<Reconciler>,
@@ -43,13 +43,13 @@ pub struct TileService {
     pub(super) pool: RenderPool,
     pub(super) maker: Arc<TileMaker>,
     pub(super) tier_writer: Arc<TierWriter>,
-    /// Whether the work of idle threads is scheduled, for once no response was sent for a while.
+    /// Whether idle work is scheduled, to begin in the next pause between responses.
     pub(super) is_pause_due: AtomicBool,
-    /// The time of the last response while there was something to finish.
-    pub(super) answered: Latest,
+    /// The time of the last response after which chunks were left to finish.
+    pub(super) last_response: Latest,
     pub(super) neighbours: Neighbours,
-    /// The neighbours whose chunks are being fetched.
-    pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
+    /// The neighbours that are being fetched, each with its task; oldest first.
+    pub(super) fetched_ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
     /// The black tiles, grey and in colour, as PNG and JPEG.
     pub(super) black: [Tile; 4],
     pub(super) metrics: Arc<Metrics>,
@@ -58,8 +58,8 @@ pub struct TileService {
 }
 
 impl TileService {
-    /// A service for an opened catalogue, with a cache of `budget` bytes of encoded tiles, without
-    /// a disk cache. Prefetches `reach` slices ahead of a scroll.
+    /// A service for an opened catalogue, with `budget` bytes for the cache of encoded tiles and
+    /// without tiers. It prefetches `reach` slices ahead of a scroll.
     pub fn new(
         catalog: Catalog,
         budget: usize,
@@ -81,9 +81,9 @@ impl TileService {
             reconciler: None,
             pool,
             is_pause_due: AtomicBool::new(false),
-            answered: Latest::default(),
+            last_response: Latest::default(),
             neighbours: Neighbours::new(reach),
-            ahead: Mutex::default(),
+            fetched_ahead: Mutex::default(),
             health: Arc::default(),
             boxes: BoxMemory::new(Render::default().boxes, metrics.box_bytes.clone()),
             metrics: Arc::new(metrics),
@@ -133,8 +133,8 @@ impl TileService {
     /// Datasets with the same settings and unchanged files stay open, with their cached tiles and
     /// chunks. A dataset with the same settings whose changed files cannot be opened stays as it is
     /// (its tiles are errors), and `/readyz` reports it. Blocks while files are opened. Datasets
-    /// that are optional, or whose files alone have changed, are opened in the background; they are
-    /// waited for a little.
+    /// that are optional, or whose files alone have changed, are opened in the background; this
+    /// waits a short time for them.
     ///
     /// Unless `may_expose`, it is a fault if a protected dataset would become public: a
     /// configuration that is being written may lack the rules of access at its end.
@@ -148,12 +148,12 @@ impl TileService {
         }
     }
 
-    /// The problems at present that were noted, for `/readyz`.
+    /// The current problems that the reconciler and the command line have recorded, for `/readyz`.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// The problems of all parts of the service at present, each with the part that has it.
+    /// The current problems of all parts of the service, each with the part that has it.
     pub fn part_problems(&self) -> Vec<(ServicePart, String)> {
         let mut problems = self.health.of_parts();
         for (kind, problem) in self.tier_writer.tiers.problems() {
@@ -177,7 +177,7 @@ impl TileService {
 
     /// Waits until a dataset has been opened or left out. It is opened before all other datasets
     /// that wait to be opened.
-    pub async fn opened(&self, token: &Name) {
+    pub async fn until_opened(&self, token: &Name) {
         let mut changes = self.changes();
         while self.catalog().is_waiting(token) {
             self.request_reopening(token);
@@ -194,8 +194,8 @@ impl TileService {
         }
     }
 
-    /// The metrics, with the length of the render queue updated.
-    pub fn measured(&self) -> &Metrics {
+    /// The metrics, after updating the length of the render queue.
+    pub fn current_metrics(&self) -> &Metrics {
         self.metrics
             .renders_waiting
             .set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
@@ -212,7 +212,8 @@ impl TileService {
         self.pool.stalls()
     }
 
-    /// The table of names of a channel of a dataset. Fails if one of their files is stuck.
+    /// The table of names of a channel's labels. Fails if a file of the dataset or of the table is
+    /// stuck.
     pub async fn names(
         &self,
         dataset: &Dataset,
@@ -239,7 +240,7 @@ impl TileService {
     }
 }
 
-/// The four black tiles.
+/// The black tiles: grey and in colour, as PNG and JPEG.
 fn black_tiles(style: Style) -> Result<[Tile; 4], EncodeError> {
     let tile = |kind, format| {
         let bytes = voltile_render::black(kind, style, format)?;

@@ -1,9 +1,9 @@
 //! Turns in which clients share places for work: threads that render, or requests to stores and
 //! tiers.
 //!
-//! Work that finds a place begins at once. Other work waits in a [queue](super::queue); each turn
-//! that ends begins the next, on the same thread if that thread asks for it ([`Turn::end`]): another
-//! one would have to be woken, and might wait for a processor while this one's is idle.
+//! Work that finds a place begins at once. Other work waits in a [queue](super::queue). A turn that
+//! ends begins the next one. A thread that asks for the next work ([`Turn::end`]) does it itself:
+//! another thread would have to be woken, and might wait for a processor while this one's is idle.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,8 +36,8 @@ struct SharedTurns {
 
 struct TurnState {
     waiting: Queue<TileKey, Work>,
-    /// The number of turns that have begun and not ended.
-    begun: usize,
+    /// The number of turns under way.
+    active: usize,
     /// The number of turns that may be under way at once.
     places: usize,
 }
@@ -56,18 +56,19 @@ pub(super) struct NextWork {
 pub(super) struct Turn {
     /// `None` once it has ended.
     turns: Option<Turns>,
-    /// Whether it is the turn of work that gives back its place as soon as other work waits.
+    /// Whether it is the turn of idle work, which gives back its place as soon as other work waits.
     is_idle_work: bool,
 }
 
-/// Work in the queue, which leaves the queue when this is dropped.
+/// Work that waits in the queue; it leaves the queue when this is dropped.
 pub(super) struct QueuedWork<'a> {
     turns: &'a Turns,
     number: SequenceNumber,
 }
 
 impl Turns {
-    /// `places` turns at once, and a queue of `capacity`. `start` has a thread run work.
+    /// At most `places` turns are under way at once; the queue has room for `capacity` pieces of
+    /// work. `start` has a thread run work.
     pub fn new(
         places: usize,
         capacity: usize,
@@ -76,7 +77,7 @@ impl Turns {
     ) -> Self {
         let state = TurnState {
             waiting: Queue::new(capacity, places),
-            begun: 0,
+            active: 0,
             places,
         };
         Self(Arc::new(SharedTurns {
@@ -99,7 +100,8 @@ impl Turns {
         Ok(turn.await.map_err(|_| Abandoned)??)
     }
 
-    /// Has work begin in its turn, now or later, or fail because the queue is full.
+    /// Begins work now if there is a place. Otherwise queues it, or fails it if the queue is full.
+    /// Returns `None` if it has begun.
     pub fn enter(
         &self,
         key: Option<TileKey>,
@@ -107,11 +109,11 @@ impl Turns {
         work: impl FnOnce(Result<Turn, Busy>) -> Option<NextWork> + Send + 'static,
     ) -> Option<QueuedWork<'_>> {
         let mut state = self.0.state.lock();
-        if state.begun < state.places {
-            state.begun += 1;
+        if state.active < state.places {
+            state.active += 1;
             state.waiting.started(demand);
             drop(state);
-            self.start(Box::new(work));
+            (self.0.start)(self.with_turn(Box::new(work)));
             return None;
         }
         let number = state.waiting.next;
@@ -122,9 +124,9 @@ impl Turns {
             waiting: state.waiting.len(),
         };
         drop(state);
-        if let Some(fail) = loser {
+        if let Some(loser) = loser {
             self.0.rejected.inc();
-            drop(fail(Err(busy)));
+            drop(loser(Err(busy)));
         }
         Some(QueuedWork {
             turns: self,
@@ -132,54 +134,58 @@ impl Turns {
         })
     }
 
-    /// The turn of work that nobody waits for, if there is a place. One more than usual may wait
-    /// until it ends.
+    /// The turn of idle work, if there is a place. Until it ends, the queue has room for the work
+    /// that will take its place.
     pub fn idle_turn(&self) -> Option<Turn> {
         let mut state = self.0.state.lock();
-        if state.begun >= state.places {
+        if state.active >= state.places {
             return None;
         }
-        state.begun += 1;
+        state.active += 1;
         state.waiting.extra += 1;
         drop(state);
-        Some(self.begun(true))
+        Some(Turn {
+            turns: Some(self.clone()),
+            is_idle_work: true,
+        })
     }
 
-    /// Raises the place of waiting work to the turn of another client that wants it, too.
+    /// Lets waiting work also go at the turn of another client that wants it.
     pub fn join(&self, key: &TileKey, demand: Demand) {
         let mut state = self.0.state.lock();
         state.waiting.join(key, demand, Instant::now());
     }
 
-    /// Changes how many turns may be under way at once, and begins as many as may.
+    /// Changes how many turns may be under way at once, and begins waiting work for which there is
+    /// now a place.
     pub fn set_places(&self, places: usize) {
-        let mut beginning = Vec::new();
+        let mut startable = Vec::new();
         let mut state = self.0.state.lock();
         state.places = places;
-        while state.begun < places
+        while state.active < places
             && let Some(work) = state.waiting.take(Instant::now())
         {
-            state.begun += 1;
-            beginning.push(work);
+            state.active += 1;
+            startable.push(work);
         }
         drop(state);
-        for work in beginning {
-            self.start(work);
+        for work in startable {
+            (self.0.start)(self.with_turn(work));
         }
         self.0.ended.notify_waiters();
     }
 
-    /// Waits until a turn ends, or the number of places changes, from this call on.
+    /// A future that waits until a turn ends, or the number of places changes, after this call.
     pub fn ended(&self) -> Notified<'_> {
         self.0.ended.notified()
     }
 
-    /// How much work waits.
+    /// The length of the queue.
     pub fn waiting(&self) -> usize {
         self.0.state.lock().waiting.len()
     }
 
-    /// How much work may wait.
+    /// The capacity of the queue.
     pub fn capacity(&self) -> usize {
         self.0.state.lock().waiting.capacity
     }
@@ -191,38 +197,34 @@ impl Turns {
         (state.places, state.waiting.extra)
     }
 
-    fn start(&self, work: Work) {
-        let turn = self.begun(false);
-        (self.0.start)(NextWork { turn, work });
-    }
-
-    fn begun(&self, is_idle_work: bool) -> Turn {
-        Turn {
+    /// Work with the turn in which it is done.
+    fn with_turn(&self, work: Work) -> NextWork {
+        let turn = Turn {
             turns: Some(self.clone()),
-            is_idle_work,
-        }
+            is_idle_work: false,
+        };
+        NextWork { turn, work }
     }
 
-    /// Ends a turn, and begins the next if work waits.
-    fn next(&self, is_idle_work: bool) -> Option<NextWork> {
+    /// Ends a turn, and begins the next if work waits. The caller has a thread do that work.
+    fn end_turn(&self, is_idle_work: bool) -> Option<NextWork> {
         let mut state = self.0.state.lock();
         state.waiting.extra -= usize::from(is_idle_work);
-        // There may be fewer places than when it began.
-        let next = if state.begun > state.places {
+        // There may be fewer places than when the turn began.
+        let next = if state.active > state.places {
             None
         } else {
             state.waiting.take(Instant::now())
         };
         if next.is_none() {
-            state.begun -= 1;
+            state.active -= 1;
         }
         drop(state);
         let Some(work) = next else {
             self.0.ended.notify_waiters();
             return None;
         };
-        let turn = self.begun(false);
-        Some(NextWork { turn, work })
+        Some(self.with_turn(work))
     }
 }
 
@@ -239,14 +241,14 @@ impl NextWork {
 impl Turn {
     /// Ends the turn. The caller does the work that is returned.
     pub fn end(mut self) -> Option<NextWork> {
-        self.turns.take()?.next(self.is_idle_work)
+        self.turns.take()?.end_turn(self.is_idle_work)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(turns) = self.turns.take()
-            && let Some(next) = turns.next(self.is_idle_work)
+            && let Some(next) = turns.end_turn(self.is_idle_work)
         {
             (turns.0.start)(next);
         }
@@ -255,7 +257,7 @@ impl Drop for Turn {
 
 impl Drop for QueuedWork<'_> {
     fn drop(&mut self) {
-        let _left = self.turns.0.state.lock().waiting.remove(self.number);
+        let _removed = self.turns.0.state.lock().waiting.remove(self.number);
         // The work is dropped here, not under the lock.
     }
 }

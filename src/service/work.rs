@@ -20,11 +20,11 @@ use crate::catalog::{RequestPlan, Subject};
 /// The purpose that a tile is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A request, by a user who waits or by a client that prefetches.
+    /// The request of a user who waits, or of a client that prefetches.
     Request(Urgency),
-    /// To be prefetched: a neighbour of a requested tile.
+    /// Prefetching: the tile is a neighbour of a requested tile.
     Neighbour,
-    /// To be in the tiers: it is not looked for, and is an error if it cannot be kept.
+    /// Filling the tiers: the tile is not looked for there, and failing to store it is an error.
     Warming,
 }
 
@@ -45,12 +45,11 @@ impl Purpose {
 pub(super) struct TileWork {
     pub plan: Arc<RequestPlan>,
     pub purpose: Purpose,
-    /// How its chunks are read, and the trace of the request that it is made for.
+    /// How the chunks are read; with the trace of the request, if it is made for one.
     pub policy: ReadPolicy,
     pub tier_writer: Arc<TierWriter>,
     pub metrics: Arc<Metrics>,
-    /// The memory in which a box is made, held for as long as this is: even if the request ends
-    /// before.
+    /// The memory for a box: held while the box is being made, even if the request ends before.
     _held: Option<Arc<HeldMemory>>,
 }
 
@@ -79,16 +78,16 @@ impl TileWork {
 
     /// Whether a tier may have it.
     pub fn is_looked_for(&self) -> bool {
-        self.is_kept() && self.purpose != Purpose::Warming
+        self.goes_to_tiers() && self.purpose != Purpose::Warming
     }
 
     /// Whether there are tiers, and it is meant for them.
-    pub fn is_kept(&self) -> bool {
+    pub fn goes_to_tiers(&self) -> bool {
         self.tier_writer.has_tiers() && self.is_for_tiers()
     }
 
     fn is_for_tiers(&self) -> bool {
-        // The keys of a live dataset change with each slice.
+        // Not tiles of a live dataset, whose keys change with each slice that is appended.
         self.plan.is_picture()
             && !self.plan.origin.may_grow()
             && self.purpose != Purpose::Request(Urgency::View)
@@ -103,9 +102,9 @@ impl TileWork {
         Some(tile)
     }
 
-    /// Renders it, on a render thread, and has it kept.
+    /// Renders it, on a render thread, and has it stored in the tiers if it is meant for them.
     pub fn render(&self, yields: Yields) -> Result<Tile, TileError> {
-        let tile = self.drawn(yields)?;
+        let tile = self.draw_counted(yields)?;
         match self.purpose {
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
                 self.tier_writer.store_later(
@@ -119,9 +118,9 @@ impl TileWork {
                 );
             }
             _ if !self.is_for_tiers() => {}
-            // Prefetches can exceed the capacity of the background writer, and all of them must be
-            // stored. A write error is counted and logged by the tier; the client gets the tile all
-            // the same.
+            // A client may prefetch faster than the background writer writes, and all of its tiles
+            // must be stored. A write error is counted and logged by the tier; the client gets the
+            // tile all the same.
             Purpose::Request(Urgency::Prefetch) => {
                 if self
                     .tier_writer
@@ -136,7 +135,8 @@ impl TileWork {
         Ok(tile)
     }
 
-    fn drawn(&self, yields: Yields) -> Result<Tile, TileError> {
+    /// Draws the tile, and counts it unless it is a neighbour.
+    fn draw_counted(&self, yields: Yields) -> Result<Tile, TileError> {
         let policy = ReadPolicy {
             yields,
             ..self.policy.clone()
@@ -158,7 +158,7 @@ impl TileWork {
         Ok(Tile::new(self.plan.key, drawn))
     }
 
-    /// Draws it with the thread's buffers, which are lost if drawing panics.
+    /// Draws the bytes with the thread's buffers, which are lost if drawing panics.
     fn draw(&self, policy: &ReadPolicy) -> Result<Vec<u8>, TileError> {
         thread_local! {
             static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -169,8 +169,8 @@ impl TileWork {
         Ok(drawn?)
     }
 
-    /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is
-    /// logged once for all tiles; a panic, where it happens.
+    /// Counts and logs why it could not be made. Other errors are logged elsewhere: a stuck file or
+    /// an unavailable store once for all tiles, a panic where it happens.
     pub fn note(&self, error: &TileError) {
         if error.kind() == ErrorKind::Failed {
             self.metrics.render_errors.inc();
@@ -179,8 +179,8 @@ impl TileWork {
         }
     }
 
-    /// A tile that was made, with its weight in bytes against the cache's budget. No budget has
-    /// room for a tile that is not complete.
+    /// A tile that was made, with its weight in bytes against the cache's budget. A tile whose
+    /// voxels may still change is too heavy for any budget.
     pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
         let is_final = !self.plan.origin.may_grow() || self.plan.footprint().is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };
@@ -188,8 +188,8 @@ impl TileWork {
     }
 }
 
-/// A box that is a stored chunk, can be sent as it is, and is in memory: it needs no render thread.
-/// Never blocks.
+/// The box that is planned, if it is a stored chunk in memory that can be sent as it is: then it
+/// needs no render thread. Never blocks.
 pub(super) fn stored_chunk(
     plan: &RequestPlan,
     metrics: &Metrics,

@@ -15,8 +15,8 @@ const HOST: &str = "x-forwarded-host";
 const SCHEME: &str = "x-forwarded-proto";
 const FORWARDED: &str = "forwarded";
 
-/// The client, host and scheme that the trusted proxies report. If the peer is not one of them, it
-/// is the client, and nothing is reported.
+/// The client, host and scheme that the trusted proxies report. If the peer is not a trusted proxy,
+/// the peer is the client, and no host or scheme is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxyReports<'r> {
     pub client: IpAddr,
@@ -41,19 +41,19 @@ impl<'r> ProxyReports<'r> {
                 scheme: None,
             }
         } else if lists.any(|name| headers.contains_key(*name)) {
-            Self::of_lists(headers, peer, trusted)
+            Self::from_x_forwarded(headers, peer, trusted)
         } else {
-            Self::of_elements(headers, peer, trusted)
+            Self::from_forwarded(headers, peer, trusted)
         }
     }
 
     /// Reads `X-Forwarded-For`, `-Host` and `-Proto`.
-    fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
+    fn from_x_forwarded(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let list = |name| items(headers, name, |text| text.split(',').collect());
-        let addresses = list(FOR).into_iter().map(|item| node(item?));
-        let (client, index) = trace(peer, addresses, trusted);
-        // A proxy may append to a list, or replace all of it: then the list is shorter than that of
-        // the addresses.
+        let addresses = list(FOR).into_iter().map(|item| ip_address(item?));
+        let (client, index) = trace_client(peer, addresses, trusted);
+        // A list is as long as the list of addresses if all proxies append to it, and shorter if a
+        // proxy has replaced it: then its outermost item is used.
         let outermost = |name| {
             let items = list(name);
             let last = items.len().checked_sub(1)?;
@@ -67,13 +67,13 @@ impl<'r> ProxyReports<'r> {
         }
     }
 
-    /// Reads `Forwarded`.
-    fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
+    /// Reads `Forwarded`, such as `for=192.0.2.43;proto=http, for=10.0.0.5`.
+    fn from_forwarded(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let elements = items(headers, FORWARDED, |text| split(text, ','));
         let addresses = elements
             .iter()
-            .map(|element| node(parameter((*element)?, "for")?));
-        let (client, index) = trace(peer, addresses, trusted);
+            .map(|element| ip_address(parameter((*element)?, "for")?));
+        let (client, index) = trace_client(peer, addresses, trusted);
         let outermost = elements.get(index.min(elements.len().saturating_sub(1)));
         let outermost = outermost.copied().flatten().unwrap_or_default();
         Self {
@@ -84,20 +84,20 @@ impl<'r> ProxyReports<'r> {
     }
 }
 
-/// The value of a parameter of an element such as `for=192.0.2.43;proto=http`.
+/// The value of a parameter of an element of `Forwarded`, such as `for=192.0.2.43;proto=http`.
 fn parameter<'r>(element: &'r str, name: &str) -> Option<&'r str> {
     let parameters = split(element, ';');
     let mut named = parameters
         .iter()
         .filter_map(|parameter| parameter.split_once('='));
     let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
-    Some(without(value.trim(), '"', '"'))
+    Some(strip_pair(value.trim(), '"', '"'))
 }
 
 /// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns
-/// the last address reached and its index in `reported`. An address that cannot be parsed ends the
-/// walk: the proxy that reported it counts as the client.
-fn trace(
+/// the client's address, and the index in `reported` at which the walk ended. An address that
+/// cannot be parsed ends the walk: the proxy that reported it counts as the client.
+fn trace_client(
     peer: IpAddr,
     reported: impl Iterator<Item = Option<IpAddr>>,
     trusted: &[Proxy],
@@ -117,8 +117,8 @@ fn trace(
     (client, last)
 }
 
-/// The items of all lists in headers of this name, last one first; `None` for a value that is not
-/// ASCII.
+/// The items of the lists in all headers of this name, the last item (added by the nearest proxy)
+/// first; `None` stands for a header that is not ASCII.
 fn items<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -150,16 +150,16 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     parts.collect()
 }
 
-/// A text without the characters around it, if both are there.
-fn without(text: &str, open: char, close: char) -> &str {
+/// A text without `open` at its start and `close` at its end, if both are there.
+fn strip_pair(text: &str, open: char, close: char) -> &str {
     let rest = text.strip_prefix(open);
     rest.and_then(|rest| rest.strip_suffix(close))
         .unwrap_or(text)
 }
 
 /// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
-fn node(text: &str) -> Option<IpAddr> {
-    let address: Option<IpAddr> = without(text, '[', ']').parse().ok();
+fn ip_address(text: &str) -> Option<IpAddr> {
+    let address: Option<IpAddr> = strip_pair(text, '[', ']').parse().ok();
     let address = address.or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
     address.map(|address| address.to_canonical())
 }

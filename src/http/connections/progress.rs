@@ -1,8 +1,8 @@
-//! The progress of a request, which the stream of a connection and the service that actix-http
-//! calls tell each other.
+//! How far a request has been answered: the service that actix-http calls tells this to the stream
+//! of the connection.
 //!
-//! The stream cannot see in the bytes written to it where a response ends without parsing it. The
-//! service can: actix-http drops the body of a response when all of it is in the write buffer, and
+//! The stream would have to parse the bytes written to it to see where a response ends. The service
+//! need not: actix-http drops the body of a response when all of it is in the write buffer, and
 //! flushes the stream after that.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use actix_web::dev::Payload;
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 
-/// The progress of the present request, shared by the stream of a connection and its requests.
+/// The stage of the present request, shared by the stream of a connection and its requests.
 pub(in crate::http) type ResponseProgress = Rc<Cell<AnswerStage>>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(in crate::http) enum AnswerStage {
     /// Not all of the response is in actix-http's write buffer.
     #[default]
     Unanswered,
-    /// All of it is. The request is the last one on its connection if a body or another protocol
-    /// follows its head.
+    /// All of the response is in it. The request is the last one on its connection if a body or
+    /// another protocol follows its head.
     Answered { is_last: bool },
 }
 
@@ -35,7 +35,7 @@ pub(in crate::http) struct AnswerFollower {
 }
 
 impl AnswerFollower {
-    /// To be made before the request is answered: it drops the request's body.
+    /// To be called before the request is answered: it drops the request's body.
     pub fn new(request: &HttpRequest, payload: web::Payload) -> Self {
         let progress = request.conn_data::<ResponseProgress>();
         Self {
@@ -44,7 +44,7 @@ impl AnswerFollower {
         }
     }
 
-    /// The answer, which tells the stream when all of it is in actix-http's write buffer.
+    /// The answer, whose body tells the stream when all of it is in actix-http's write buffer.
     pub fn follow(self, answer: HttpResponse) -> HttpResponse<FollowedBody> {
         answer.map_body(|_, body| FollowedBody {
             body,

@@ -4,11 +4,11 @@
 //! actix-http decodes all requests that it can read before it answers the first. It holds them and
 //! their responses in memory (4 KiB for each request of 28 bytes), and keeps flags such as "the
 //! request was a HEAD" once for all of them. With this stream it never sees two at once: further
-//! requests wait in a few KiB here, and then in the system's buffers. The end of a head is found by
-//! its empty line, the end of a response by [`ResponseProgress`].
+//! requests wait in a few KiB here, and then in the system's buffers. The stream finds the end of a
+//! head by its empty line, and the end of a response by [`ResponseProgress`].
 //!
-//! actix-http limits the time of the first head of a connection and not that of later ones, so its
-//! timers are off, and this stream limits the time of each head and between requests.
+//! actix-http limits the time of the first head of a connection, but not that of later heads. So
+//! its timers are off, and this stream limits the time of each head and the time between requests.
 //!
 //! actix-http keeps reading while a request is being answered, so it notices when the client
 //! disconnects. But it also treats a client that has only shut down its sending side as
@@ -32,9 +32,9 @@ use super::{ConnectionTimeouts, OpenConnection};
 const MAX_AHEAD: usize = 4 << 10;
 /// The maximum time for which a client may go on sending after its last response.
 const LINGER: Duration = Duration::from_secs(1);
-/// The maximum number of bytes that the client may send in that time.
+/// The maximum number of bytes that the client may send after its last response.
 const MAX_UNREAD: usize = 1 << 20;
-/// The answer to a head that is not complete in time.
+/// The answer to a request whose head is not complete in time.
 const TIMEOUT_ANSWER: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
@@ -42,7 +42,7 @@ const TIMEOUT_ANSWER: &[u8] =
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
     progress: ResponseProgress,
-    /// The bytes that were received and not passed on.
+    /// The bytes that were received and have not been passed on.
     input: Vec<u8>,
     head: HeadProgress,
     phase: RequestPhase,
@@ -52,7 +52,7 @@ pub(in crate::http) struct SequentialStream<S> {
     timer: Pin<Box<Sleep>>,
     /// Whether the present request is the last one on this connection.
     is_last: bool,
-    /// Whether the client has ended its side.
+    /// Whether the client has ended its side: it will send nothing more.
     is_ended: bool,
     _open: OpenConnection,
 }
@@ -61,25 +61,29 @@ pub(in crate::http) struct SequentialStream<S> {
 enum RequestPhase {
     /// The head of a request is incomplete.
     Receiving,
-    /// The request is being answered. The end of the client's stream is reported at the poll after
-    /// it was seen.
+    /// The request is being answered. The end of the client's stream is reported to actix-http one
+    /// poll after it is seen.
     Answering { is_end_seen: bool },
     /// There are no more requests.
     Over,
-    /// The connection is being closed; the number of bytes received and discarded.
+    /// The connection is being closed; the number of bytes that were received and discarded
+    /// meanwhile.
     Closing(usize),
 }
 
 /// The part of a request's head that has been passed on.
 #[derive(Debug, Default)]
 struct HeadProgress {
+    /// In bytes.
     length: usize,
+    /// Whether a line has begun after a newline, and has no bytes but `\r` yet: a newline would end
+    /// the head.
     is_at_line_start: bool,
 }
 
 impl HeadProgress {
-    /// Returns how many of the bytes belong to the head, and whether it ends with them. A head ends
-    /// with an empty line.
+    /// Adds bytes up to the end of the head, which is an empty line. Returns the number of bytes
+    /// added, and whether the head is complete.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut length = 0;
         let mut is_complete = false;
@@ -114,7 +118,7 @@ impl<S> SequentialStream<S> {
         }
     }
 
-    /// To be attached to the requests of this connection.
+    /// The stage that the requests of this connection set.
     pub fn progress(&self) -> ResponseProgress {
         self.progress.clone()
     }
@@ -144,6 +148,7 @@ impl<S> SequentialStream<S> {
         if is_complete {
             self.phase = RequestPhase::Answering { is_end_seen: false };
         } else if !is_begun {
+            // The first byte of a head ends the time between requests.
             self.deadline = Instant::now() + self.timeouts.head;
         }
     }
@@ -222,8 +227,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Answers a head that is not complete in time. Nothing else has been written since the last
-    /// response, so there is room for it.
+    /// Answers a request whose head is not complete in time, unless the head has no bytes yet. The
+    /// socket has room for the answer: nothing has been written since the last response.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head.length > 0
             && let Poll::Ready(written) =
@@ -259,10 +264,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
             self.input.clear();
             match self.poll_receive(context) {
                 Poll::Ready(Ok(())) if unread < MAX_UNREAD => {}
+                // An error, or too many bytes.
                 Poll::Ready(_) => break true,
                 Poll::Pending => {
-                    let is_sending = self.is_last || unread > 0;
-                    break self.is_ended || !is_sending || self.poll_deadline(context).is_ready();
+                    // The client may be in the middle of a body, or of further requests.
+                    let may_send = self.is_last || unread > 0;
+                    break self.is_ended || !may_send || self.poll_deadline(context).is_ready();
                 }
             }
         };

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
 
 use crate::config::{Fault, Tls};
 
-/// The certificate and key in force. Connections keep the ones that they began with.
+/// The certificate and key in force. A connection keeps the certificate that it began with.
 #[derive(Debug)]
 pub struct Certificates(RwLock<Arc<CertifiedKey>>);
 
@@ -34,13 +34,12 @@ impl Certificates {
     /// Reads the files again; `None` if they hold the certificates in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
         let read = Self::read(files)?;
-        // With the same certificate, the key is the same, because reading them checks that they
-        // match.
+        // The keys need no comparison: each has been checked to match its certificate.
         let is_new = read.current().cert != self.current().cert;
         Ok(is_new.then_some(read))
     }
 
-    /// Puts other certificates in force for connections that begin from now on.
+    /// Puts another certificate in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
         *self.0.write() = others.0.into_inner();
     }
@@ -106,9 +105,9 @@ fn certified(
     key: &PrivateKeyDer<'static>,
     files: &Tls,
 ) -> Result<CertifiedKey, Fault> {
-    let of_key = |problem: &str| fault("key", &files.key, problem);
+    let key_fault = |problem: &str| fault("key", &files.key, problem);
     let key = ring::sign::any_supported_type(key).map_err(|error| {
-        of_key(&format!(
+        key_fault(&format!(
             "cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"
         ))
     })?;
@@ -117,7 +116,7 @@ fn certified(
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
         Err(Error::InconsistentKeys(_)) => {
             let certificate = files.certificate.display();
-            Err(of_key(&format!(
+            Err(key_fault(&format!(
                 "is not the key of the first certificate in {certificate}; expected the one that it was made with"
             )))
         }

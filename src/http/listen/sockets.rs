@@ -30,7 +30,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it stands for all addresses of this machine.
+    /// Whether it is `0.0.0.0` or `::`, which stand for all addresses of this machine.
     pub fn is_everywhere(&self) -> bool {
         matches!(self, Endpoint::Tcp(_, address) if address.ip().is_unspecified())
     }
@@ -39,12 +39,12 @@ impl Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // An address that stands for all cannot be opened.
-            Endpoint::Tcp(scheme, SocketAddr::V4(all)) if all.ip().is_unspecified() => {
-                write!(f, "{scheme}://{}:{}", Ipv4Addr::LOCALHOST, all.port())
+            // A browser cannot open the address that stands for all addresses.
+            Endpoint::Tcp(scheme, SocketAddr::V4(any)) if any.ip().is_unspecified() => {
+                write!(f, "{scheme}://{}:{}", Ipv4Addr::LOCALHOST, any.port())
             }
-            Endpoint::Tcp(scheme, SocketAddr::V6(all)) if all.ip().is_unspecified() => {
-                write!(f, "{scheme}://[{}]:{}", Ipv6Addr::LOCALHOST, all.port())
+            Endpoint::Tcp(scheme, SocketAddr::V6(any)) if any.ip().is_unspecified() => {
+                write!(f, "{scheme}://[{}]:{}", Ipv6Addr::LOCALHOST, any.port())
             }
             Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{address}"),
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
@@ -117,7 +117,7 @@ impl Sockets {
         let are_passed = !(passed.tcp.is_empty() && passed.unix.is_empty());
         let mut sockets = Self::default();
         for address in settings.addresses(are_passed) {
-            sockets.tcp.extend(bound(&address, &passed.tcp)?);
+            sockets.tcp.extend(bind_all(&address, &passed.tcp)?);
         }
         sockets.tcp.extend(passed.tcp);
         if let Some(path) = &settings.unix_socket
@@ -145,56 +145,56 @@ impl Sockets {
     }
 }
 
-/// Binds every address of a name that can be bound; fails if none can. Addresses of passed sockets
-/// are left out.
-fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
+/// Binds every IP address of a name, except the addresses of passed sockets. That an address cannot
+/// be bound is an error only if no other address can.
+fn bind_all(name: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
+    let passed: Vec<SocketAddr> = passed.iter().flat_map(TcpListener::local_addr).collect();
     let mut listeners = Vec::new();
-    let mut failed = None;
-    for one in resolved(address)? {
-        let mut passed = passed.iter().map(TcpListener::local_addr);
-        if passed.any(|passed| passed.is_ok_and(|passed| passed == one)) {
+    let mut last_error = None;
+    for address in resolve(name)? {
+        if passed.contains(&address) {
             continue;
         }
-        match listener(one) {
+        match listener(address) {
             Ok(listener) => listeners.push(listener),
-            Err(error) => failed = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    match failed {
+    match last_error {
         Some(error) if listeners.is_empty() => Err(ListenError::Address {
-            address: address.to_string(),
+            address: name.to_string(),
             error,
         }),
         _ => Ok(listeners),
     }
 }
 
-fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
-    let mut found: Vec<SocketAddr> = match address.as_str().to_socket_addrs() {
-        Ok(found) => found.collect(),
+fn resolve(name: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
+    let mut addresses: Vec<SocketAddr> = match name.as_str().to_socket_addrs() {
+        Ok(addresses) => addresses.collect(),
         Err(error) => {
-            let address = address.to_string();
+            let address = name.to_string();
             return Err(ListenError::Unresolved { address, error });
         }
     };
     // A name may resolve to several addresses, but they cannot share a port chosen by the system.
-    if found.iter().any(|one| one.port() == 0) {
-        found.truncate(1);
+    if addresses.iter().any(|address| address.port() == 0) {
+        addresses.truncate(1);
     }
-    Ok(found)
+    Ok(addresses)
 }
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
-    // The standard library uses a shorter backlog than many browsers may fill at once.
+    // The standard library has set a backlog so short that many browsers may fill it at once.
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
 }
 
-/// Sets options that accepted connections inherit: limits of the memory that the system takes for
-/// answers that clients do not read, otherwise several MiB for each connection; and an end to
-/// connections whose clients read nothing for `write_timeout`, or are gone. A Unix socket holds no
-/// more than `net.core.wmem_default` (208 KiB) by itself.
+/// Sets options that accepted connections inherit. They limit the memory in which the system holds
+/// answers that clients do not read, which would be several MiB for each connection (for a Unix
+/// socket it is `net.core.wmem_default`, 208 KiB); and they end connections whose clients read
+/// nothing for `write_timeout`, or are gone.
 fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()> {
     set_socket_send_buffer_size(listener, SEND_BUFFER)?;
     set_socket_keepalive(listener, true)?;
@@ -217,7 +217,7 @@ fn limit_unsent(listener: &TcpListener) -> io::Result<()> {
     let socket = std::os::fd::AsRawFd::as_raw_fd(listener);
     let option = libc::TCP_NOTSENT_LOWAT;
     #[allow(unsafe_code, reason = "a call into the C library")]
-    // SAFETY: it reads one number, of the length that it is given.
+    // SAFETY: the call reads one number through `value`, and `length` is the number's length.
     let set = unsafe { libc::setsockopt(socket, libc::IPPROTO_TCP, option, value, length) };
     if set == 0 {
         Ok(())

@@ -1,4 +1,4 @@
-//! Unix sockets in the file system: made in place of stale ones, and removed at the end.
+//! Unix sockets in the file system: they take the place of stale ones, and are removed at the end.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -29,8 +29,8 @@ fn identity(file: &Metadata) -> SocketIdentity {
     (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
 }
 
-/// Listens at a path. A file of a socket that nothing listens on is replaced. A user whom `mode`
-/// excludes can never connect, because the permissions are set before anybody can.
+/// Listens at a path. The file of a socket that nothing listens on is replaced. The permissions are
+/// set before anybody can connect, so a user whom `mode` excludes never can.
 pub(super) fn listener(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let address = SocketAddrUnix::new(path)?;
     remove_stale(path, &address)?;
@@ -66,6 +66,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let probe = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match connect(&probe, address) {
         Err(Errno::CONNREFUSED) => fs::remove_file(path),
+        // AGAIN: its queue is full. PROTOTYPE: it is a socket of another type.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
             let problem =
                 "another process accepts connections there; stop it, or choose another path";

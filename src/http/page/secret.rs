@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::simple::{POLICY, STYLE};
-use crate::http::context::given;
+use crate::http::context::query_parameter;
 use crate::http::problem;
 
 /// The bytes of a secret that are escaped in a path.
@@ -21,7 +21,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// The response to a path in which `rest` follows the wrong secret.
+/// The response to a path with a wrong secret; `rest` is the part of the path after it.
 pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpResponse {
     if let Some(secret) = typed(request.query_string()) {
         return super::redirect(StatusCode::SEE_OTHER, location(&secret, rest));
@@ -51,10 +51,11 @@ pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpRespons
 
 /// The secret that was typed into the field, in a query; `None` if it is empty.
 fn typed(query: &str) -> Option<String> {
-    given(query, "secret").filter(|secret| !secret.is_empty())
+    query_parameter(query, "secret").filter(|secret| !secret.is_empty())
 }
 
-/// The address with another secret, relative to the one with the wrong secret.
+/// The address with another secret, relative to the address with the wrong secret:
+/// `../../SECRET/a/b` for `/k/WRONG/a/b`, and `./SECRET/` for `/k/WRONG`.
 fn location(secret: &str, rest: &str) -> String {
     // The dots keep the secret from being read as a scheme or a host (RFC 3986, section 4.2).
     let up = if rest.is_empty() {

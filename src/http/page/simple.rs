@@ -31,7 +31,7 @@ figcaption{font-size:.85rem;overflow-wrap:anywhere}";
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'self'";
 
-/// A form that leads to the page with the secret that is typed: see `secret`.
+/// A form for a secret, which leads to the page with that secret in its address: see `secret`.
 const FORM: &str = "<form action=\"k/\"><label for=\"secret\">Secret of protected datasets</label> <input id=\"secret\" \
                     name=\"secret\" type=\"password\" required autocomplete=\"off\"> <button>Open</button></form>";
 
@@ -42,7 +42,7 @@ const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code
 pub(in crate::http) async fn answer(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
-    // Below `/k/SECRET` the form would have another address.
+    // Not below `/k/SECRET`: the address in the form is relative to `/`.
     let form = if context.secret.is_empty() && !context.sees_everything() {
         FORM
     } else {

@@ -4,21 +4,23 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The path of a request without the segment after each segment `k`, wherever that is and in either
-/// case: people misspell addresses, and mean a secret nevertheless. A path whose escapes hide a
-/// segment `k` is shown up to the first escape.
+/// The path of a request with `…` in place of each secret: `/k/SECRET/a` becomes `/k/…/a`. Each
+/// segment after a segment `k` or `K` counts as a secret, wherever it is: a misspelt address may
+/// have one, too. If such a path has escapes, which may stand for `k` or a slash, it is cut at the
+/// first one: `/%6b/SECRET/a` becomes `/…`.
 pub(super) fn path(path: &str) -> Cow<'_, str> {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     if hidden(&decoded).is_some()
         && let Some(escape) = path.find('%')
     {
-        let before = hidden(&path[..escape]).unwrap_or_else(|| path[..escape].to_owned());
+        let before = &path[..escape];
+        let before = hidden(before).unwrap_or_else(|| before.to_owned());
         return Cow::Owned(format!("{before}…"));
     }
     hidden(path).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// The path with `…` for each segment after a `k`; `None` if there is none.
+/// The path with `…` in place of each secret; `None` if it has no secret.
 fn hidden(path: &str) -> Option<String> {
     let mut is_secret = false;
     let mut has_secret = false;
@@ -26,7 +28,7 @@ fn hidden(path: &str) -> Option<String> {
         .split('/')
         .map(|segment| {
             let was_secret = is_secret;
-            // Repeated slashes do not take the place of the secret.
+            // In `/k//SECRET`, the empty segment is not the secret.
             is_secret = segment.eq_ignore_ascii_case("k") || (was_secret && segment.is_empty());
             let is_shown = !was_secret || segment.is_empty();
             has_secret |= !is_shown;

@@ -84,8 +84,8 @@ const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
 /// CATMAID's number for zy.
 const ZY: u8 = 2;
 
-/// Writes the project file, one project at a time. `precomputed` finds a channel of a dataset in
-/// the precomputed format.
+/// Writes the project file, one project at a time. `precomputed` finds a channel in the precomputed
+/// format by the names of dataset and channel.
 pub(super) fn write(
     datasets: &[DatasetDescription],
     precomputed: impl Fn(&str, &str) -> Option<Precomputed>,
@@ -132,21 +132,21 @@ fn zy_stack(
     let mut factors = Vec::new();
     for scale in &precomputed.scales {
         let [x, y, z] = channel.level(scale.level.number())?.factor;
-        factors.push(text([z, y, x]));
+        factors.push(triple([z, y, x]));
     }
     let voxel = nanometres(channel);
-    let first = dataset.first_slice(channel, [1; 3]);
-    let offset = first.zip(voxel, |offset, size| offset as f64 * size);
-    let first = channel.first_time();
-    let time = first.map_or_else(String::new, |time| format!("@{time}"));
+    let first_voxel = dataset.first_slice(channel, [1; 3]);
+    let position = first_voxel.zip(voxel, |offset, size| offset as f64 * size);
+    let first_time = channel.first_time();
+    let time = first_time.map_or_else(String::new, |time| format!("@{time}"));
     Some(CatmaidStack {
         title: format!("{} zy", channel.name),
-        dimension: text([full.size.z, full.size.y, full.size.x]),
-        resolution: text([voxel.z, voxel.y, voxel.x]),
+        dimension: triple([full.size.z, full.size.y, full.size.x]),
+        resolution: triple([voxel.z, voxel.y, voxel.x]),
         orientation: ZY,
-        translation: text(offset.into()),
+        translation: triple(position.into()),
         downsample_factors: factors,
-        canary_location: text([0, 0, 0]),
+        canary_location: triple([0, 0, 0]),
         comment: comment(channel),
         metadata: String::new(),
         mirrors: vec![CatmaidMirror {
@@ -181,7 +181,7 @@ fn stack(
     let [columns, rows] = full.drawn[plane as usize];
     let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
     let slices = Xyz::from(full.size)[plane.slice_axis()];
-    // Slices are numbered including the offset: slices before it exist and are black.
+    // Slice numbers include the offset: the slices with lower numbers are offered, and are black.
     let depth = slices.saturating_add_signed(offset);
     let middle = (slices / 2).saturating_add_signed(offset);
     let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
@@ -191,10 +191,10 @@ fn stack(
     } else {
         plane.row_axis()
     };
-    // With square pixels, rows are reduced by the same factor as columns, whatever the factor of z.
+    // With square pixels, rows have the downsample factor and the pixel size of columns.
     let axes = [plane.column_axis(), row, plane.slice_axis()];
     let factors: Vec<String> = offered
-        .map(|level| text(axes.map(|axis| Xyz::from(level.factor)[axis])))
+        .map(|level| triple(axes.map(|axis| Xyz::from(level.factor)[axis])))
         .collect();
     if factors.is_empty() {
         return None;
@@ -203,24 +203,25 @@ fn stack(
     // voxel.
     let mut position = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
     position[plane.slice_axis()] = 0.0;
-    let first = channel.first_time();
-    let time = first.map_or_else(String::new, |time| format!("{time}/"));
+    let first_time = channel.first_time();
+    let time = first_time.map_or_else(String::new, |time| format!("{time}/"));
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),
-        dimension: text([columns, rows, depth]),
-        resolution: text(axes.map(|axis| voxel[axis])),
+        dimension: triple([columns, rows, depth]),
+        resolution: triple(axes.map(|axis| voxel[axis])),
         orientation,
-        translation: text(<[f64; 3]>::from(position)),
+        translation: triple(<[f64; 3]>::from(position)),
         downsample_factors: factors,
-        canary_location: text([columns / 2, rows / 2, middle]),
+        canary_location: triple([columns / 2, rows / 2, middle]),
         comment: comment(channel),
         metadata: String::new(),
         mirrors: mirrors(mounts, &channel.kind, &below),
     })
 }
 
-/// The label, which is from the file, without the character that stands for the server's address.
+/// The channel's label, without the character that stands for the server's address: the label is
+/// from the file.
 fn comment(channel: &ChannelDescription) -> String {
     channel
         .facts
@@ -234,8 +235,8 @@ fn comment(channel: &ChannelDescription) -> String {
 fn mirrors(mounts: &[Mount], kind: &str, below: &str) -> Vec<CatmaidMirror> {
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     sorted.sort_by_key(|mount| mount.content_type != ContentType::ImagePng);
-    let sorted = sorted.into_iter().enumerate();
-    let mirrors = sorted.map(|(position, mount)| CatmaidMirror {
+    let positioned = sorted.into_iter().enumerate();
+    let mirrors = positioned.map(|(position, mount)| CatmaidMirror {
         title: mount.tile_service.to_string(),
         url: format!("{BASE}/{}/tilecache/{below}", mount.tile_service),
         fileextension: "png",
@@ -259,6 +260,7 @@ fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
     size.map(|length| length * unit)
 }
 
-fn text<T: std::fmt::Display>([x, y, z]: [T; 3]) -> String {
+/// Numbers as CATMAID parses them: `(1, 2, 3)`.
+fn triple<T: std::fmt::Display>([x, y, z]: [T; 3]) -> String {
     format!("({x}, {y}, {z})")
 }

@@ -1,7 +1,7 @@
 //! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The fields are those fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that
-//! its clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
+//! The fields are the ones of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its
+//! clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
 //! `scaling`, `timerange` and the channels' `channel_type`, `datatype` and `windowrange`. Maps by
 //! level have the level's number, as a string, as their key. An unknown voxel size is 1; a window
 //! range of 0, 0 means that values are shown unchanged.
@@ -99,14 +99,14 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         channels: description
             .channels
             .iter()
-            .map(|of| (of.name.clone(), channel(of)))
+            .map(|described| (described.name.clone(), channel(described)))
             .collect(),
         metadata: BTreeMap::new(),
     }
 }
 
 fn by_level(description: &DatasetDescription, levels: &[InfoLevel], times: u64) -> InfoDataset {
-    /// A map from each level's number to a value.
+    /// A map from each level's number, as a string, to a value.
     fn each<T>(levels: &[InfoLevel], value: impl Fn(&InfoLevel) -> T) -> BTreeMap<String, T> {
         levels
             .iter()
@@ -152,8 +152,8 @@ struct InfoLevel {
 }
 
 impl InfoLevel {
-    /// The size is the end of the channel that reaches furthest along each axis; the voxel size is
-    /// that of the first channel with one.
+    /// Along each axis, the size is the end of the channel that reaches furthest. The voxel size is
+    /// that of the first channel which has one.
     fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
         let mut size = Xyz::all(0);
         for channel in &dataset.channels {
@@ -195,6 +195,7 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
         },
         datatype: channel.dtype.clone(),
         description: channel.facts.label.clone().unwrap_or_default(),
+        // ndstore's codes: no exceptions, propagated to all levels, read-only.
         exceptions: 0,
         propagate: 2,
         readonly: 1,

@@ -4,8 +4,8 @@
 //! `Volume.Initialize` of Viking's `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one
 //! difference: ndstore rounded the size of the grid down, so that Viking never requested the tiles
 //! along two edges. Viking halves the grid from level to level and rounds up
-//! (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z
-//! cannot be offered.
+//! (`OCPTileServerMapping.PopulateLevels`), and uses the same section number at all levels: levels
+//! that reduce z cannot be offered.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub(super) fn write(
         token = in_markup(dataset.address()),
         count = sections.end.saturating_sub(sections.start).max(0),
     )?;
-    if let Some(length) = dataset.channels.iter().find_map(pixel) {
+    if let Some(length) = dataset.channels.iter().find_map(pixel_width) {
         writeln!(
             out,
             "  <Scale UnitsOfMeasure=\"nm\" UnitsPerPixel=\"{length}\"/>"
@@ -47,7 +47,8 @@ pub(super) fn write(
     out.write_all(b"</Volume>\n")
 }
 
-/// One element for each channel, because channels may differ in extent and levels.
+/// Writes a channel's element. Each channel has one, because channels may differ in extent and
+/// levels.
 fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -> io::Result<()> {
     let usable = channel.levels.iter().take_while(|level| {
         let [_, _, z] = level.factor;
@@ -79,10 +80,11 @@ fn sections(dataset: &DatasetDescription) -> Range<i64> {
         .iter()
         .filter_map(|channel| Some(channel.end(channel.levels.first()?).z));
     let end = first.saturating_add_unsigned(depth.max().unwrap_or(0));
+    // Paths have no negative numbers.
     first.max(0)..end
 }
 
 /// The width of a pixel in nanometres.
-fn pixel(channel: &ChannelDescription) -> Option<f64> {
+fn pixel_width(channel: &ChannelDescription) -> Option<f64> {
     Some(channel.facts.voxel_size?.x * units::nanometres(channel.facts.voxel_unit.as_deref()))
 }

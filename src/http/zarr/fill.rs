@@ -3,7 +3,7 @@
 use serde_json::{Number, Value, json};
 use voltile_hdf5::volume::{Samples, Voxel, VoxelType, with_samples};
 
-/// The value of chunks that do not exist, as Zarr writes it; 0 if it is unknown, and then all
+/// The value of chunks that do not exist, as Zarr writes it; 0 if it is unknown, because then all
 /// chunks exist.
 pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
     let whole = match fill {
@@ -23,6 +23,7 @@ pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
     }
 }
 
+/// A floating-point number. JSON has no word for those that are not finite: Zarr writes strings.
 fn real(value: f64) -> Value {
     match value {
         value if value.is_nan() => json!("NaN"),

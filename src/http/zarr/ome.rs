@@ -1,4 +1,4 @@
-//! OME-Zarr's own metadata without its version, which each version writes in another place.
+//! The metadata of OME-Zarr, without the version: 0.4 and 0.5 write it in different places.
 
 use serde_json::{Value, json};
 use voltile_base::geometry::{Affine, Xyz};
@@ -9,9 +9,11 @@ use voltile_base::units::{MICROMETRE, in_nanometres};
 use super::omero;
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
-/// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot say.
+/// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot
+/// express.
 pub(super) const OWN: &str = "voltile";
-/// A transform whose parts differ by less than this part of a voxel from a pure translation is one.
+/// A transform counts as a translation if each of its factors differs from that of a translation by
+/// at most this part of a voxel.
 const MAX_DEVIATION: f64 = 1e-3;
 
 /// The metadata of an image's group.
@@ -23,7 +25,7 @@ pub(super) fn image(image: &ZarrImage) -> Value {
         value["omero"] = omero;
     }
     add_own(&mut value, &arrays);
-    // Chunks have the fill value where data is missing.
+    // Where data cannot be shown, chunks have the fill value: the notices tell readers of it.
     let errors: Vec<_> = image.errors().collect();
     if !errors.is_empty() {
         value[OWN]["notices"] = json!(errors);
@@ -49,15 +51,16 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str) -> Value {
     value
 }
 
-/// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in
-/// the form of OME-Zarr 0.6, if scale and translation do not say everything.
+/// Adds the affine transform from indices of level 0 to space, if scale and translation do not
+/// express it. It is in the form of OME-Zarr 0.6: a row for each spatial axis, with a factor for
+/// each spatial axis and the shift, all in the order of the array's axes.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     let space = ImageSpace::new(arrays);
     let Some(transform) = space.transform else {
         return;
     };
-    let rest = transform.divided(space.voxel);
-    if rest.only_moves(Xyz::all(MAX_DEVIATION)) {
+    let unscaled = transform.divided(space.voxel);
+    if unscaled.only_moves(Xyz::all(MAX_DEVIATION)) {
         return;
     }
     let has_z = arrays.axes.has_z;
@@ -84,11 +87,12 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str) -> Value {
     json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets})
 }
 
-/// Where the voxels of an image lie: the size of a voxel of level 0, and its unit.
+/// Where the voxels of an image lie.
 pub(super) struct ImageSpace {
+    /// The size of a voxel of level 0.
     pub voxel: Xyz<f64>,
     pub unit: Option<&'static str>,
-    /// Where voxels lie, in the same unit.
+    /// From indices of level 0 to space, in the same unit.
     transform: Option<Affine>,
     /// The seconds between time points, if they are evenly spaced.
     step: Option<f64>,
@@ -100,8 +104,8 @@ impl ImageSpace {
     pub fn new(arrays: &Multiscale<'_>) -> Self {
         let first = arrays.first();
         let step = first.facts.timing.as_ref().and_then(Timing::even_step);
-        let known = arrays.dataset.voxel_size(first);
-        let (voxel, unit) = known.unwrap_or((Xyz::all(1.0), None));
+        let stated = arrays.dataset.voxel_size(first);
+        let (voxel, unit) = stated.unwrap_or((Xyz::all(1.0), None));
         let (factor, unit) = match unit.as_deref().and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
@@ -136,8 +140,8 @@ fn axes(arrays: &Multiscale<'_>, space: &ImageSpace) -> Vec<Value> {
     axes
 }
 
-/// A level with its transformations. Coordinates are of voxel centres: the centre of a voxel of a
-/// coarser level is the centre of the box of voxels it stands for.
+/// A level with its transformations. Coordinates are those of voxel centres: at a factor of 4, the
+/// first voxel stands for voxels 0 to 3 of level 0, and its centre is at 1.5.
 fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &ImageSpace) -> Value {
     let scale = level
         .factor

@@ -22,22 +22,22 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
                 .into()
         }
         Kind::Image => {
-            let together = arrays.dataset.composite_colours();
-            let each = channels.iter().enumerate().map(|(place, one)| {
-                let label = one.facts.label.as_deref().unwrap_or(one.name.as_str());
+            let composite = arrays.dataset.composite_colours();
+            let described = channels.iter().enumerate().map(|(place, image)| {
+                let label = image.facts.label.as_deref().unwrap_or(image.name.as_str());
                 let colour: Option<Rgb> = match channels.len() {
-                    1 => one.facts.colour.as_deref().and_then(Colour::code),
-                    _ => together.get(&one.name).map(|(_, rgb)| *rgb),
+                    1 => image.facts.colour.as_deref().and_then(Colour::code),
+                    _ => composite.get(&image.name).map(|(_, rgb)| *rgb),
                 };
                 let [r, g, b] = colour.unwrap_or([u8::MAX; 3]);
                 channel(
-                    one,
+                    image,
                     label,
                     &format!("{r:02X}{g:02X}{b:02X}"),
                     place < MAX_ACTIVE,
                 )
             });
-            each.collect()
+            described.collect()
         }
     };
     let model = if channels.len() == 1 {
@@ -49,8 +49,9 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
 }
 
 fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Value {
-    let full = channel.voxel.full_window().limits();
-    let (start, end) = channel.window().map_or(full, |window| window.limits());
+    let (min, max) = channel.voxel.full_window().limits();
+    let displayed = channel.window();
+    let (start, end) = displayed.map_or((min, max), |window| window.limits());
     let low = start.min(end);
     let high = start.max(end);
     json!({
@@ -60,15 +61,16 @@ fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Val
         "coefficient": 1,
         "family": "linear",
         "inverted": start > end,
-        // Floats have no range of their own: it is 0 to 1, extended by the displayed range.
+        // `min` and `max` are the range of the type. For floats it is 0 to 1, so it may have to be
+        // extended to the displayed range.
         "window": {
-            "min": number(full.0.min(low)), "max": number(full.1.max(high)),
+            "min": number(min.min(low)), "max": number(max.max(high)),
             "start": number(low), "end": number(high),
         },
     })
 }
 
-/// A number without a fraction if it is whole and small enough to be exact.
+/// A number, written without a fraction if it is whole and small enough to be exact.
 fn number(value: f64) -> Number {
     const EXACT: f64 = (1u64 << 53) as f64;
     if value.fract() == 0.0 && value.abs() <= EXACT {

@@ -1,6 +1,13 @@
 //! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges
-//! of bytes of the HDF5 files, for programs that read these files themselves. They hold the stored
-//! levels; chunks that were never written are left out.
+//! of bytes of the HDF5 files, for programs that read these files themselves. Derived levels, and
+//! chunks that were never written, are left out.
+//!
+//! ```text
+//! {"version":1,"refs":{
+//! ".zgroup":"{\"zarr_format\":2}",
+//! "0/0.0.0":["https://data.example.org/brain.h5",4096,65536],
+//! …}}
+//! ```
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,7 +23,7 @@ use voltile_hdf5::volume::{NoReferences, StoredArray};
 use super::{fill, v2};
 use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
 use crate::http::context::Context;
-use crate::http::document::written;
+use crate::http::document::write_to_bytes;
 use crate::http::documents::{self, Document};
 use crate::http::problem::{self, Answer};
 use crate::service::TileError;
@@ -53,14 +60,14 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> Answer
     let name = ("references", token.token, channel, prefix.clone());
     let read = Arc::clone(image.dataset());
     let document = documents::find(context, &name, measured, Some(&read), move || {
-        let bytes = written(MAX_BYTES, |out| write(&image, Some(&prefix), out));
+        let bytes = write_to_bytes(MAX_BYTES, |out| write(&image, Some(&prefix), out));
         let bytes = bytes.map_err(unwritten)?;
         Ok(Document::new("application/json", vec![bytes]))
     });
     documents::answer_long(context, document.await?, too_large)
 }
 
-/// The error of a request whose references could not be written.
+/// The error of a request for references that could not be written.
 fn unwritten(error: NoReferences) -> TileError {
     match error {
         NoReferences::Read(error) => error.into(),
@@ -111,38 +118,38 @@ struct ReferenceWriter<'a> {
     image: &'a ZarrImage,
     prefix: Option<&'a str>,
     out: &'a mut dyn Write,
-    /// The documents so far, by key: zarr-python finds labels in the list of all documents. The
-    /// first entry of the references is a document.
+    /// The documents that were written, by key, for `.zmetadata`: zarr-python finds labels in it.
     metadata: Map<String, Value>,
 }
 
 impl ReferenceWriter<'_> {
     fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
-        let before = if self.metadata.is_empty() {
+        // The first entry is a document.
+        let separator = if self.metadata.is_empty() {
             "\n"
         } else {
             ",\n"
         };
-        self.out.write_all(before.as_bytes())?;
+        self.out.write_all(separator.as_bytes())?;
         serde_json::to_writer(&mut *self.out, key)?;
         self.out.write_all(b":")?;
         Ok(serde_json::to_writer(&mut *self.out, value)?)
     }
 
-    /// A document, which is a text in the document with the references.
+    /// Writes a document as an entry: its text, as a JSON string.
     fn document(&mut self, key: String, document: Value) -> io::Result<()> {
         self.entry(&key, &document.to_string())?;
         self.metadata.insert(key, document);
         Ok(())
     }
 
-    /// The documents of a group.
+    /// Writes the documents of a group.
     fn group(&mut self, place: &str, attributes: Value) -> io::Result<()> {
         self.document(format!("{place}.zgroup"), v2::group())?;
         self.document(format!("{place}.zattrs"), attributes)
     }
 
-    /// A multiscale group and the arrays of its stored levels.
+    /// Writes the entries of a multiscale group, with the arrays of its stored levels only.
     fn multiscale(
         &mut self,
         place: &str,
@@ -173,7 +180,8 @@ impl ReferenceWriter<'_> {
         Ok(())
     }
 
-    /// The array of a level; `channels` are the stored levels of its channels.
+    /// Writes the entries of a level's array; `channels` are the stored levels of its channels. All
+    /// chunks must have the metadata of the first part: shape, type, order and coding.
     fn array(
         &mut self,
         place: &str,
@@ -184,22 +192,23 @@ impl ReferenceWriter<'_> {
         let unlike =
             "its chunks have another shape or coding than those of other channels or time points";
         let elsewhere = "a file of it lies outside of the dataset's folder, or its name is no text";
-        let mut array: Option<Value> = None;
+        let mut first_metadata: Option<Value> = None;
         let volumes = channels
             .iter()
-            .flat_map(|one| one.volumes.iter().map(|volume| (one.path(), volume)));
+            .flat_map(|level| level.volumes.iter().map(|volume| (level.path(), volume)));
+        // `c` is the index along the channel axis.
         for (c, (path, volume)) in (0..).zip(volumes) {
             volume.references(path, &mut |part| {
-                let own = zarray(arrays, level, part.array);
+                let metadata = zarray(arrays, level, part.array);
                 let unmapped = |problem: &str| NoReferences::unmapped(part.dataset, problem);
-                match &array {
+                match &first_metadata {
                     None => {
-                        self.document(format!("{place}.zarray"), own.clone())?;
+                        self.document(format!("{place}.zarray"), metadata.clone())?;
                         let attributes = v2::array_attributes(arrays);
                         self.document(format!("{place}.zattrs"), attributes)?;
-                        array = Some(own);
+                        first_metadata = Some(metadata);
                     }
-                    Some(first) if *first == own => {}
+                    Some(first) if *first == metadata => {}
                     Some(_) => return Err(unmapped(unlike)),
                 }
                 if arrays.axes.times.is_none() && part.array.chunk[0] > 1 {
@@ -208,8 +217,8 @@ impl ReferenceWriter<'_> {
                 let address = self.address(part.file).ok_or_else(|| unmapped(elsewhere))?;
                 for chunk in part.chunks {
                     let [t, z, y, x] = chunk.place;
-                    let place_of_axes = arrays.axes.chosen(t, c, [z, y, x]);
-                    let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
+                    let position = arrays.axes.chosen(t, c, [z, y, x]);
+                    let key: Vec<String> = position.iter().map(u64::to_string).collect();
                     let key = format!("{place}{}", key.join("."));
                     self.entry(&key, &(&address, chunk.offset, chunk.length))?;
                 }
@@ -219,6 +228,7 @@ impl ReferenceWriter<'_> {
         Ok(())
     }
 
+    /// The address of a file in the references; `None` if it has none.
     fn address(&self, file: &Location) -> Option<String> {
         let Some(prefix) = self.prefix else {
             return file.plain();

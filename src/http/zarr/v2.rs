@@ -48,7 +48,7 @@ pub(super) fn group() -> Value {
     json!({"zarr_format": 2})
 }
 
-/// The attributes of a group. Each part of OME-Zarr 0.4's metadata names the version.
+/// The attributes of a group. In OME-Zarr 0.4, each part of the metadata names the version.
 fn attributes(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut attributes = match node {
         ZarrNode::Labels => ome::labels(image)?,
@@ -89,7 +89,8 @@ fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
     })
 }
 
-/// NumPy's type string: byte order, the initial of the type's name, and its bytes.
+/// NumPy's type string: byte order, the initial of the type's name, and its bytes; `<u2` is
+/// little-endian uint16.
 pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
     let order = match (voxel.stored_bytes(), is_big_endian) {
         (1, _) => "|",
@@ -99,8 +100,8 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
     format!("{order}{}{}", &voxel.name()[..1], voxel.stored_bytes())
 }
 
-/// The groups of an image: the prefix of the keys of their documents, their attributes, and the
-/// arrays of each multiscale group.
+/// The groups of an image, each with the prefix of its documents' keys, its attributes, and its
+/// arrays if it is a multiscale group.
 pub(super) fn groups(image: &ZarrImage) -> Vec<(String, Value, Option<Multiscale<'_>>)> {
     let mut nodes = vec![
         (String::new(), ZarrNode::Image, Some(image.multiscale())),
@@ -116,7 +117,7 @@ pub(super) fn groups(image: &ZarrImage) -> Vec<(String, Value, Option<Multiscale
     groups.collect()
 }
 
-/// All documents in one, by key.
+/// `.zmetadata` of an image: all of its documents.
 fn consolidated(image: &ZarrImage) -> Value {
     let mut metadata = Map::new();
     for (prefix, attributes, arrays) in groups(image) {
@@ -132,7 +133,7 @@ fn consolidated(image: &ZarrImage) -> Value {
     consolidation(&metadata)
 }
 
-/// The document of all documents, given by key.
+/// `.zmetadata` with these documents, by key.
 pub(super) fn consolidation(metadata: &Map<String, Value>) -> Value {
     json!({"zarr_consolidated_format": 1, "metadata": metadata})
 }

@@ -40,6 +40,8 @@ pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotF
     Ok(document)
 }
 
+/// The document of a group. The facts that OME-Zarr cannot express move from its metadata to an
+/// attribute beside it.
 fn group(mut ome: Value) -> Value {
     ome["version"] = ZarrVersion::V05.name().into();
     let own = ome.as_object_mut().and_then(|ome| ome.remove(ome::OWN));

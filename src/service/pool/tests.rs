@@ -263,14 +263,14 @@ fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
             third.is_waiting(),
             "there is one thread for the stuck ones, and one more"
         );
-        thread::sleep(CHECKS);
+        thread::sleep(CHECK_INTERVAL);
     }
     first.go();
     second.go();
     third.has_begun();
     third.go();
     while pool.0.turns.places().0 > 1 {
-        thread::sleep(CHECKS);
+        thread::sleep(CHECK_INTERVAL);
     }
     let mut running = submit(&pool, 1);
     let mut waiting = submit(&pool, 1);

@@ -1,40 +1,40 @@
 //! Clients take turns, one job each.
 //!
-//! A client that has not been served goes before clients that have been, so that a single request
-//! waits only for the running jobs. So that a client does not count as new each time, it stays in
-//! the rotation after it was served until its next turn has passed, even if it has nothing waiting
-//! (as in the FQ-CoDel scheduler, RFC 8290). If nothing is waiting at all, only the last few
-//! clients are remembered: their jobs may still be running.
+//! A client that has not been served (a *fresh* one) goes before clients that have been, so that a
+//! single request waits only for the running jobs. After it was served, a client stays in the
+//! rotation until its next turn has passed, even if it has nothing waiting: otherwise it would be
+//! fresh again each time (as in the FQ-CoDel scheduler, RFC 8290). If nothing is waiting at all,
+//! only the last few clients are remembered: their jobs may still be running.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::service::client::Client;
 
-/// After this time a request goes before newer ones of its client.
+/// After waiting this long, a request goes before newer requests of its client.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of a job or a claim, in increasing order.
 pub type SequenceNumber = u64;
 
-/// How many new clients go first in a row while served clients wait for another turn.
+/// The maximum number of fresh clients that go first in a row while served clients wait.
 const FRESH_IN_A_ROW: u32 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
-    /// Every client in one of the two queues, and no other client.
+    /// The claims of every client in `fresh` or `served`, and of no other client.
     lines: HashMap<Client, ClientLine>,
     /// Clients that have not been served yet.
     fresh: VecDeque<Client>,
     /// Clients that have been served, the one served longest ago first.
     served: VecDeque<Client>,
-    /// How many fresh clients in a row went before served ones.
+    /// The number of fresh clients in a row that have gone before served ones.
     overtaken: u32,
     /// The number of claims of all clients.
     claims: usize,
     /// The newest claim of a client goes first if it has more claims than this.
     newest_beyond: usize,
-    /// How many served clients are remembered while nothing is waiting.
+    /// The number of served clients that are remembered while nothing is waiting.
     remembered: usize,
 }
 
@@ -85,6 +85,7 @@ impl Rotation {
         self.claims += 1;
     }
 
+    /// Removes a claim.
     pub fn remove(&mut self, client: Client, number: SequenceNumber) {
         let removed = self
             .lines
@@ -106,12 +107,12 @@ impl Rotation {
         }
     }
 
-    /// The job to run next; the caller removes its claims.
+    /// The job to run next. The caller must remove its claims.
     pub fn next(&mut self, now: Instant) -> Option<SequenceNumber> {
         if self.claims == 0 {
             return None;
         }
-        let client = self.turn()?;
+        let client = self.take_client()?;
         self.served.push_back(client);
         self.lines.get(&client)?.first(self.newest_beyond, now)
     }
@@ -120,9 +121,9 @@ impl Rotation {
         self.lines.iter().map(|(client, line)| (*client, line))
     }
 
-    /// Removes the client whose turn it is from its queue. After [`FRESH_IN_A_ROW`] fresh clients
-    /// it is the turn of a served one, so that these do not starve.
-    fn turn(&mut self) -> Option<Client> {
+    /// Takes the client whose turn it is out of `fresh` or `served`. After [`FRESH_IN_A_ROW`] fresh
+    /// clients it is the turn of a served one, so that served clients do not starve.
+    fn take_client(&mut self) -> Option<Client> {
         drop_idle(&mut self.fresh, &mut self.lines);
         drop_idle(&mut self.served, &mut self.lines);
         if self.fresh.is_empty() || (self.overtaken >= FRESH_IN_A_ROW && !self.served.is_empty()) {

@@ -16,24 +16,28 @@ use voltile_base::name::Name;
 use super::DatasetOpener;
 use crate::catalog::Closed;
 
-/// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
+/// The pause after the first failed attempt; doubled after each further failure, up to
+/// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The shortest time between two reopenings of a dataset, as a file may change all the time.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause before a dataset whose store did not answer is tried again for the first time.
 const UNREACHABLE: Duration = Duration::from_secs(1);
-/// The pause before a live dataset is checked again, and reopened if its files have changed: at
-/// least this, and twice as long as it took.
+/// The shortest pause before a live dataset is checked again, and reopened if its files have
+/// changed. The pause is twice the time that the last check took, if that is longer.
 const LIVE: Duration = Duration::from_millis(200);
-/// The same pause of a dataset that is marked as being written and has not changed for a minute.
+/// The pause before a dataset is checked again that may grow but is not live: it is marked as being
+/// written, and has not changed for a minute.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The most groups of datasets that are opened at once, each with child processes of its own.
+/// The maximum number of groups of datasets that are opened at once, each with its own child
+/// processes.
 const MAX_GROUPS: usize = 8;
-/// The most groups that reloads may start: the others are for files that change meanwhile.
+/// A reload starts a group only while fewer groups than this are being opened: the other groups are
+/// for files that change meanwhile.
 const MAX_GROUPS_OF_RELOADS: usize = 4;
-/// The most datasets that are opened together: their trials share child processes.
+/// The maximum number of datasets that are opened together: their trials share child processes.
 const MAX_TOGETHER: usize = 32;
 
 #[derive(Debug)]
@@ -42,13 +46,13 @@ pub(super) enum Message {
     Requested(Name),
     /// There may be other settings, and these datasets are to be opened.
     Reloaded(Vec<Name>),
-    /// An attempt has ended, and why it failed.
+    /// An attempt has ended; the error says why it failed.
     Ended(Name, Result<(), String>),
     /// All attempts of a group have ended.
     GroupEnded,
 }
 
-/// The attempts to open datasets: when the next ones are due, and those that run.
+/// The attempts to open datasets: scheduled ones and running ones.
 pub(super) struct OpeningSchedule {
     opener: Arc<DatasetOpener>,
     /// Lets the threads that open datasets report. Weak, so that this thread ends when the
@@ -56,18 +60,21 @@ pub(super) struct OpeningSchedule {
     sender: Weak<SyncSender<Message>>,
     due: BTreeMap<Name, Attempt>,
     running: BTreeMap<Name, Attempt>,
-    /// The running attempts that began before a reload, and are repeated.
+    /// The running attempts that began before a reload: they are repeated.
     outdated: BTreeSet<Name>,
+    /// The number of groups that are being opened.
     groups: usize,
-    /// When each dataset was last reopened or found unchanged, as far as that still matters; growing
-    /// datasets are not recorded.
+    /// When each dataset was last reopened or found unchanged, if that was less than
+    /// [`SHORTEST_INTERVAL`] ago; growing datasets are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
 
 /// An attempt to open a dataset.
 #[derive(Debug, Clone)]
 struct Attempt {
+    /// When it is due.
     at: Instant,
+    /// The pause since the last attempt if that has failed, otherwise zero.
     pause: Duration,
     /// Why the last attempt failed; logged only if it changes.
     problem: Option<String>,
@@ -89,7 +96,7 @@ impl OpeningSchedule {
     }
 
     pub fn run(&mut self, messages: &Receiver<Message>) {
-        self.follow();
+        self.schedule_checks();
         loop {
             let startable = self.due.values().filter(|attempt| self.may_start(attempt));
             let received = match startable.map(|attempt| attempt.at).min() {
@@ -99,10 +106,10 @@ impl OpeningSchedule {
             match received {
                 Ok(Message::Requested(token)) => self.request(&token),
                 Ok(Message::Reloaded(wanted)) => {
-                    self.follow();
+                    self.schedule_checks();
                     wanted.into_iter().for_each(|token| self.want(token));
                 }
-                Ok(Message::Ended(token, result)) => self.ended(token, result),
+                Ok(Message::Ended(token, result)) => self.finish_attempt(token, result),
                 Ok(Message::GroupEnded) => self.groups -= 1,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -112,7 +119,7 @@ impl OpeningSchedule {
     }
 
     /// Schedules the datasets that may grow, and the datasets whose store did not answer.
-    fn follow(&mut self) {
+    fn schedule_checks(&mut self) {
         self.opened.retain(|_, at| at.elapsed() < SHORTEST_INTERVAL);
         let catalog = self.opener.live.get();
         for dataset in catalog.datasets().filter(|dataset| dataset.growing) {
@@ -134,18 +141,19 @@ impl OpeningSchedule {
         }
     }
 
+    /// Schedules an attempt for a request, no sooner than [`SHORTEST_INTERVAL`] after the last one.
     fn request(&mut self, token: &Name) {
-        let since = self.opened.get(token).map(Instant::elapsed);
-        let rest = since.map_or(Duration::ZERO, |since| {
-            SHORTEST_INTERVAL.saturating_sub(since)
-        });
-        self.schedule(token, rest);
+        let pause = match self.opened.get(token) {
+            Some(last) => SHORTEST_INTERVAL.saturating_sub(last.elapsed()),
+            None => Duration::ZERO,
+        };
+        self.schedule(token, pause);
         if let Some(attempt) = self.due.get_mut(token) {
             attempt.is_of_reload = false;
         }
     }
 
-    /// Schedules an attempt for a reload.
+    /// Schedules an attempt for a reload: now, or anew after the one that runs.
     fn want(&mut self, token: Name) {
         if self.running.contains_key(&token) {
             self.outdated.insert(token);
@@ -162,7 +170,7 @@ impl OpeningSchedule {
         self.groups < MAX_GROUPS && (!attempt.is_of_reload || self.groups < MAX_GROUPS_OF_RELOADS)
     }
 
-    /// Starts groups of the attempts that are due, requests before reloads.
+    /// Starts the attempts that are due, in groups; requests go before reloads.
     fn start_due(&mut self) {
         loop {
             let now = Instant::now();
@@ -175,7 +183,8 @@ impl OpeningSchedule {
                 return;
             }
             group.sort_by_key(|(_, attempt)| (attempt.is_of_reload, attempt.at));
-            // A dataset that has failed, perhaps by a panic, is opened alone.
+            // A dataset that has failed, perhaps by a panic, is opened alone: the group ends before
+            // it.
             let mut attempts = group.iter().map(|(_, attempt)| attempt);
             let first_failed = attempts.position(|attempt| !attempt.pause.is_zero());
             group.truncate(first_failed.unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER));
@@ -186,10 +195,11 @@ impl OpeningSchedule {
         }
     }
 
+    /// Starts a thread that opens a group of datasets.
     fn start(&mut self, tokens: Vec<Name>) {
         let opener = Arc::clone(&self.opener);
         let sender = self.sender.clone();
-        let mut rest = BTreeSet::from_iter(tokens.iter().cloned());
+        let mut unreported = BTreeSet::from_iter(tokens.iter().cloned());
         let group = tokens.clone();
         let report = move |message| {
             // Without a sender the server is shutting down.
@@ -200,12 +210,12 @@ impl OpeningSchedule {
         let started = start_thread("reopening", move || {
             let opening = || {
                 opener.open(group, |token, result| {
-                    rest.remove(&token);
+                    unreported.remove(&token);
                     report(Message::Ended(token, result));
                 });
             };
             if catch_unwind(AssertUnwindSafe(opening)).is_err() {
-                for token in rest {
+                for token in unreported {
                     report(Message::Ended(token, Err("opening it panicked".to_owned())));
                 }
             }
@@ -215,13 +225,14 @@ impl OpeningSchedule {
             Ok(_) => self.groups += 1,
             Err(error) => {
                 for token in tokens {
-                    self.ended(token, Err(format!("no thread could be started: {error}")));
+                    self.finish_attempt(token, Err(format!("no thread could be started: {error}")));
                 }
             }
         }
     }
 
-    fn ended(&mut self, token: Name, result: Result<(), String>) {
+    /// Concludes an attempt. Schedules the next one if it has failed or the dataset may grow.
+    fn finish_attempt(&mut self, token: Name, result: Result<(), String>) {
         let Some(attempt) = self.running.remove(&token) else {
             return;
         };
@@ -231,7 +242,7 @@ impl OpeningSchedule {
         let catalog = self.opener.live.get();
         let known = catalog.dataset(&token);
         let growing = known.filter(|dataset| dataset.growing);
-        let pause = growing.map(|dataset| {
+        let check_pause = growing.map(|dataset| {
             if dataset.live {
                 LIVE.max(2 * attempt.at.elapsed())
             } else {
@@ -243,13 +254,14 @@ impl OpeningSchedule {
             .set_dataset(&token, result.as_ref().err().cloned());
         self.opener.report.lock().pending.remove(&token);
         self.opener.settled.notify_all();
-        match (result, pause) {
+        match (result, check_pause) {
             (Ok(()), Some(pause)) => _ = self.due.insert(token, Attempt::after(pause)),
             (Ok(()), None) => _ = self.opened.insert(token, Instant::now()),
             (Err(problem), _) => {
-                // A writer may have been in the middle of a change.
-                let is_first = pause.is_some() && attempt.pause.is_zero();
-                if !is_first && attempt.problem.as_ref() != Some(&problem) {
+                // The first failure of a growing dataset is not logged: a writer may have been in
+                // the middle of a change.
+                let is_excused = check_pause.is_some() && attempt.pause.is_zero();
+                if !is_excused && attempt.problem.as_ref() != Some(&problem) {
                     let what = if known.is_some() {
                         "reopened"
                     } else {
@@ -257,8 +269,9 @@ impl OpeningSchedule {
                     };
                     tracing::warn!("the dataset {token} cannot be {what} yet: {problem}");
                 }
-                let problem = Some(problem).filter(|_| !is_first);
-                let pause = pause.unwrap_or((2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE));
+                let problem = Some(problem).filter(|_| !is_excused);
+                let retry_pause = (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                let pause = check_pause.unwrap_or(retry_pause);
                 self.due.insert(
                     token,
                     Attempt {
@@ -273,6 +286,7 @@ impl OpeningSchedule {
 }
 
 impl Attempt {
+    /// An attempt after a pause, as if no attempt had failed before.
     fn after(pause: Duration) -> Self {
         Self {
             at: Instant::now() + pause,
