@@ -179,7 +179,7 @@ impl WorkFolder {
         failures.collect()
     }
 
-    /// The numbers of shards into which the work was divided, such as [2, 8] after shards 0/2 and 3/8.
+    /// The numbers of shards into which the work was divided: 2 and 8 after the shards 0/2 and 3/8.
     pub fn divisions(&self) -> Vec<NonZeroU64> {
         let counts = self.ending_in(SHARDS).into_iter();
         counts.filter_map(|(count, _)| count.parse().ok()).collect()
