@@ -2,11 +2,11 @@
 //! the mapped file and encoded, without HTTP and compression, by one thread. `benches/RESULTS.md`
 //! compares "encode" with PyPI's encoder.
 //!
-//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has
-//! labels in its name, unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other
-//! along z. Each encoded chunk is first written next to the file (`0.cseg`, `1.cseg`, …), so that a
-//! decoder can check it. "Encode" is the difference between reading with and without encoding. The
-//! reported time is that of all chunks in sequence.
+//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. The name of its only
+//! dataset contains `labels`; it has unsigned 64-bit numbers in unfiltered chunks of 64³, one after
+//! the other along z. Each encoded chunk is first written next to the file (`0.cseg`, `1.cseg`, …),
+//! so that a decoder can check it. "Encode" is the difference between reading with and without
+//! encoding. The reported time is that of all chunks in sequence.
 
 #![allow(
     missing_docs,

@@ -162,7 +162,7 @@ fn decode_checked(
     whole.ok()
 }
 
-/// Compares with zlib: as few inputs have a correct checksum, this adds one.
+/// Compares with zlib. Few inputs have a correct checksum, so one is added.
 fn deflate_like_zlib(bytes: &[u8], size: usize, wanted: usize) {
     let Some((stream, expected)) = reference::zlib_stream(bytes, MAX_BYTES) else {
         return;

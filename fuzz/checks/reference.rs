@@ -3,7 +3,7 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Decodes stored bytes, given the filter's parameters (as `parameters` in `decoders.rs` makes them)
+/// Decodes stored bytes, given the filter's parameters (`parameters` in `decoders.rs` names them)
 /// and the maximum length of the result; `None` if the stored bytes are invalid.
 type Decode = fn(&[u32], &[u8], usize) -> Option<Vec<u8>>;
 /// Encodes a chunk, given the filter's parameters; `None` if no chunk can have these parameters.
@@ -168,8 +168,8 @@ fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
 }
 
 /// A control byte `n` below 32 precedes `n + 1` literal bytes. Any other repeats earlier bytes: its
-/// upper 3 bits are the length less 2 (7: the next byte is added), and its lower 5 bits and the next
-/// byte are the distance less 1.
+/// upper 3 bits are the length less 2 (if they are 7, the next byte is added), and its lower 5 bits
+/// and the byte after are the distance less 1.
 fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let (mut out, mut input) = (Vec::new(), stored.iter().map(|byte| usize::from(*byte)));
     while let Some(control) = input.next() {

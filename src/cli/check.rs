@@ -12,6 +12,7 @@ use crate::config;
 
 pub(super) fn run(log: &LogWriter, sources: &Sources) -> Result<(), Failure> {
     let mut configuration = config::load(&sources.layers()?);
+    // Too little memory for a server is a fault.
     configuration.faults.extend(configuration.shortage.take());
     let mut loaded = load(log, configuration);
     // Only for the faults that this adds.

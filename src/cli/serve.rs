@@ -63,18 +63,20 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Failure> {
-    // This changes the environment, so it comes before threads that may read the environment start.
-    // Only the thread that writes the log runs already, and it does not read it.
+    // First, because it changes the environment, which no other thread may read meanwhile. The only
+    // other thread so far writes the log, and never reads it.
     let passed = PassedSockets::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
     let (mut layers, mut folders) = requested_layers(arguments)?;
+    // Before folders are searched, which may log problems.
     choose_log_format(log, &config::load(&layers));
     if limits::is_superuser() {
         tracing::warn!("{SUPERUSER}");
     }
     search(&mut folders, &mut layers)?;
     let mut configuration = config::load(&layers);
+    // Too little memory for a server is a fault.
     configuration.faults.extend(configuration.shortage.take());
     let signals = ServerSignals::listen(log)?;
     if arguments.stop_with_input {

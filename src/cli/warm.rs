@@ -259,8 +259,8 @@ fn report_text(report: &WarmReport) -> String {
     )
 }
 
-/// The tiers that tiles are written to. Fails if no directory and no store of objects is among them:
-/// Redis alone may lose tiles.
+/// The tiers that tiles are written to. Fails if no directory and no store of objects is among
+/// them: Redis alone may lose tiles.
 fn tiers(into: Option<&PathBuf>, loaded: &LoadedCatalog) -> Result<Vec<Tier>, Failure> {
     let settings = &loaded.settings;
     let metrics = loaded.catalog.chunks().metrics();

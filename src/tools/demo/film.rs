@@ -35,7 +35,7 @@ fn halves(seed: &Rod, t: f32) -> [Rod; 2] {
     let parted = step(0.0, 3.0, t - division_time);
     let full_radius = 14.0 + 5.0 * seed.dice(7);
     let radius = full_radius * (1.0 - 0.2 * parted);
-    // The movement in one time point.
+    // The movement from one time point to the next.
     let drift = [3, 4, 5].map(|salt| 8.0 * seed.dice(salt) - 4.0);
     let center = shift(seed.center, [drift[0], drift[1], 0.3 * drift[2]], t);
     [-1.3, 1.3].map(|side| Rod {

@@ -61,12 +61,11 @@ pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
         point,
         ref cell,
         clumps,
+        // They shape the nucleus, place things in cells (two of them), and place synapses.
         slow: [dents, patches, sheet, signals],
         dice,
         ..
     } = place;
-    // Of the slow noises, `dents` shapes the nucleus, `sheet` and `patches` place things in cells,
-    // and `signals` places synapses.
     // The distances from the surfaces of the nucleus and of the nucleolus, negative inside. Only
     // cell bodies have both; elsewhere they are far away.
     let mut nucleus = 1e6;
