@@ -250,8 +250,8 @@ impl<'a> ResumableStream<'a> {
     }
 }
 
-/// Inflates at least the first `wanted` bytes as voltile does: libdeflate stops when its buffer is
-/// full, up to 512 bytes too early.
+/// Inflates at least the first `wanted` bytes as voltile does: libdeflate stops before its buffer
+/// would overflow, at most 512 bytes from its end.
 fn inflate_prefix(stored: &[u8], wanted: usize, out: &mut Vec<u8>) {
     out.resize(wanted + 512, 0);
     let _ = Decompressor::new().zlib_decompress(stored, out);

@@ -17,7 +17,7 @@ use voltile_base::flow::start_thread;
 
 use super::log::LogWriter;
 
-/// The exit status after a signal is this and the signal's number, as shells report it.
+/// The exit status after a signal is this plus the signal's number, as in shells.
 const KILLED: i32 = 128;
 
 /// Calls `stop` at the first Ctrl-C or SIGTERM. The second ends the process with status 1, as for

@@ -25,7 +25,8 @@ pub(super) fn write_family(
     for target in &family.targets {
         create_dataset(family, target, writer)?;
     }
-    with_samples!(family.empty_samples(), typed => write_chunks(family, number, folder, writer, &typed))
+    let samples = family.empty_samples();
+    with_samples!(samples, typed => write_chunks(family, number, folder, writer, &typed))
 }
 
 /// Creates an empty dataset for a level, with attributes that other programs use.
