@@ -11,7 +11,7 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Everything below it, including the installed packages.
+    // Cargo looks at all files in the folder, including the installed packages.
     println!("cargo::rerun-if-changed=src/page");
     // The page has the colour maps of the server.
     println!("cargo::rerun-if-changed=crates/base/src/maps");
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bundles the page into a folder, or says why that is not possible.
+/// Bundles the page into a folder; the error says why that is not possible.
 fn bundle(folder: &Path) -> Result<(), String> {
     if env::var_os("VOLTILE_WITHOUT_PAGE").is_some() {
         return Err("VOLTILE_WITHOUT_PAGE is set".to_owned());

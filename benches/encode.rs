@@ -24,6 +24,7 @@ use voltile_render::{EncodeBuffers, encode};
 
 use common::{Picture, SIDE};
 
+/// A name, and the function that encodes a picture and returns the size of the PNG.
 type Encoder = (&'static str, fn(&Picture, &mut EncodeBuffers) -> usize);
 
 /// The encoders. The last is a reference for sizes: zlib's lowest level applied to the best filter
@@ -31,9 +32,9 @@ type Encoder = (&'static str, fn(&Picture, &mut EncodeBuffers) -> usize);
 const ENCODERS: [Encoder; 5] = [
     ("voltile fast", |p, b| ours(p, PngProfile::Fast, b)),
     ("voltile small", |p, b| ours(p, PngProfile::Small, b)),
-    ("image fast adaptive", |p, _| of_image(p)),
-    ("png fastest", |p, _| of_png(p)),
-    ("libdeflate 1 adaptive", |p, _| of_libdeflate(p)),
+    ("image fast adaptive", |p, _| image_crate(p)),
+    ("png fastest", |p, _| png_crate(p)),
+    ("libdeflate 1 adaptive", |p, _| libdeflate_adaptive(p)),
 ];
 
 fn kind(picture: &Picture) -> PixelKind {
@@ -48,7 +49,7 @@ fn ours(picture: &Picture, profile: PngProfile, buffers: &mut EncodeBuffers) -> 
     encode(&picture.pixels, kind(picture), profile, buffers).map_or(0, |png| png.len())
 }
 
-fn of_image(picture: &Picture) -> usize {
+fn image_crate(picture: &Picture) -> usize {
     let colour = if picture.bytes == 1 {
         ExtendedColorType::L8
     } else {
@@ -63,7 +64,7 @@ fn of_image(picture: &Picture) -> usize {
     png.len()
 }
 
-fn of_png(picture: &Picture) -> usize {
+fn png_crate(picture: &Picture) -> usize {
     let mut png = Vec::with_capacity(picture.pixels.len());
     let mut encoder = png::Encoder::new(&mut png, SIDE as u32, SIDE as u32);
     encoder.set_color(if picture.bytes == 1 {
@@ -81,8 +82,9 @@ fn of_png(picture: &Picture) -> usize {
     png.len()
 }
 
-/// The filtered rows of an adaptive encoder, deflated again by libdeflate at level 1.
-fn of_libdeflate(picture: &Picture) -> usize {
+/// The rows that an adaptive encoder filters and does not compress, deflated by libdeflate at level
+/// 1.
+fn libdeflate_adaptive(picture: &Picture) -> usize {
     let mut stored = Vec::new();
     let mut encoder = png::Encoder::new(&mut stored, SIDE as u32, SIDE as u32);
     encoder.set_color(if picture.bytes == 1 {
@@ -98,7 +100,8 @@ fn of_libdeflate(picture: &Picture) -> usize {
         .unwrap()
         .write_image_data(&picture.pixels)
         .unwrap();
-    // Stored blocks and a few headers are compressed too: some hundred bytes of 150,000.
+    // The headers of the PNG and of its stored blocks are compressed too: some hundred bytes, which
+    // hardly count beside 150,000.
     let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap());
     let mut out = vec![0; compressor.zlib_compress_bound(stored.len())];
     compressor.zlib_compress(&stored, &mut out).unwrap()

@@ -2,11 +2,11 @@
 //! the mapped file and encoded, without HTTP and compression, by one thread. `benches/RESULTS.md`
 //! compares "encode" with PyPI's encoder.
 //!
-//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has
-//! labels in its name, unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other
-//! along z. Each encoded chunk is first written next to the file (`0.cseg`, `1.cseg`, …), so that a
-//! decoder can check it. "Encode" is the difference between reading with and without encoding. The
-//! reported time is that of all chunks in sequence.
+//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. The name of its only
+//! dataset contains `labels`; it has unsigned 64-bit numbers in unfiltered chunks of 64³, one after
+//! the other along z. Each encoded chunk is first written next to the file (`0.cseg`, `1.cseg`, …),
+//! so that a decoder can check it. "Encode" is the difference between reading with and without
+//! encoding. The reported time is that of all chunks in sequence.
 
 #![allow(
     missing_docs,
@@ -43,7 +43,7 @@ fn segmentation(criterion: &mut Criterion) {
     };
     let path = Path::new(&path);
     let activity = Activity::default();
-    let catalog = opened(path, &activity);
+    let catalog = open_catalog(path, &activity);
     // Other jobs count as running, so that each chunk is read by one thread.
     let _others = (activity.enter(), activity.enter());
     let chunks = chunks(&catalog);
@@ -57,7 +57,8 @@ fn segmentation(criterion: &mut Criterion) {
     group
         .sample_size(10)
         .throughput(Throughput::Elements(chunks.len() as u64));
-    let mut all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
+    // The time of all chunks, each with the encoding that `encoding_of` returns for its own one.
+    let mut time_all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
         let began = Instant::now();
         for (plan, encoding) in &chunks {
             let encoding = encoding_of(*encoding);
@@ -65,26 +66,29 @@ fn segmentation(criterion: &mut Criterion) {
         }
         began.elapsed()
     };
-    let (read, encode): (fn(_) -> _, fn(_) -> _) = (|_| VOXELS, |encoding| encoding);
-    for (name, of) in [("read", read), ("read and encode", encode)] {
+    let read: fn(BoxEncoding) -> BoxEncoding = |_| VOXELS;
+    let encode: fn(BoxEncoding) -> BoxEncoding = |encoding| encoding;
+    for (name, encoding_of) in [("read", read), ("read and encode", encode)] {
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum());
+            bencher.iter_custom(|times| (0..times).map(|_| time_all(encoding_of)).sum());
         });
     }
-    // Alternately, so that both times are of the same moment.
     group.bench_function("encode", |bencher| {
         bencher.iter_custom(|times| {
-            let both = (0..times).map(|_| (all(encode), all(read)));
-            let sum = both.fold((Duration::ZERO, Duration::ZERO), |sum, one| {
-                (sum.0 + one.0, sum.1 + one.1)
-            });
-            sum.0.saturating_sub(sum.1)
+            let (mut both, mut only_read) = (Duration::ZERO, Duration::ZERO);
+            // Alternately, so that both times are of the same moment.
+            for _ in 0..times {
+                both += time_all(encode);
+                only_read += time_all(read);
+            }
+            both.saturating_sub(only_read)
         });
     });
     group.finish();
 }
 
-fn opened(path: &Path, activity: &Activity) -> Catalog {
+/// The catalogue of one file.
+fn open_catalog(path: &Path, activity: &Activity) -> Catalog {
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
     let datasets = [(token, DatasetSettings::of_file(path.to_owned()))]
         .into_iter()
@@ -106,7 +110,7 @@ fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
     let dataset = catalog.datasets().next().unwrap();
     let channel = dataset.channels.values().next().unwrap();
     let depth = dataset.precomputed(channel).unwrap().scales[0].size.z;
-    let chunk = |z: u64| {
+    let chunk_at = |z: u64| {
         let name = format!(
             "{}/{}/0/0-{EDGE}_0-{EDGE}_{z}-{}",
             dataset.token,
@@ -124,7 +128,7 @@ fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
             other => panic!("{name} is not encoded as a segmentation: {other:?}"),
         }
     };
-    (0..depth).step_by(EDGE as usize).map(chunk).collect()
+    (0..depth).step_by(EDGE as usize).map(chunk_at).collect()
 }
 
 criterion_group!(benches, segmentation);

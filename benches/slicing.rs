@@ -48,8 +48,8 @@ fn voxels() -> Array3<u8> {
     })
 }
 
-/// One volume for each way of reading.
-fn made(path: &Path) -> Vec<&'static str> {
+/// Writes a file with one volume for each kind of storage; returns their names.
+fn write_volumes(path: &Path) -> Vec<&'static str> {
     let file = hdf5::File::create(path).unwrap();
     let data = voxels();
     let new = || file.new_dataset_builder().with_data(&data);
@@ -101,8 +101,10 @@ fn slice(plane: Plane, at: u64) -> Region {
 fn slices(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
-    let names = made(&path);
-    for (group, budget) in [("slice cold", 8 << 20), ("slice kept", 256 << 20)] {
+    let names = write_volumes(&path);
+    for (group, budget, reads_before) in
+        [("slice cold", 8 << 20, 1), ("slice kept", 256 << 20, 300)]
+    {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(20);
         for name in &names {
@@ -110,15 +112,15 @@ fn slices(criterion: &mut Criterion) {
             for plane in Plane::ALL {
                 let mut dice = Dice(3);
                 let mut into = Samples::default();
-                let step = &mut || {
+                let read_any = &mut || {
                     volume
                         .read(&ReadRequest::new(0, slice(plane, dice.roll())), &mut into)
                         .unwrap();
                 };
-                // With the large budget, all chunks are cached before measuring.
-                (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
+                // Reading many slices before measuring caches all chunks, if the budget suffices.
+                (0..reads_before).for_each(|_| read_any());
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
-                    bencher.iter(&mut *step);
+                    bencher.iter(&mut *read_any);
                 });
             }
         }
@@ -131,7 +133,7 @@ fn tiles(criterion: &mut Criterion) {
     const BURST: u64 = 32;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
-    let names = made(&path);
+    let names = write_volumes(&path);
     let mut group = criterion.benchmark_group("tiles cold");
     group
         .throughput(Throughput::Elements(BURST))
@@ -198,7 +200,7 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     }
 }
 
-/// A chunk of a micrograph, as gzip stores it.
+/// A chunk of a micrograph, as gzip stores it, and its bytes.
 fn stored_chunk() -> (Vec<u8>, Vec<u8>) {
     let mut dice = Dice(5);
     let place = |i: usize| (i % CHUNK, i / CHUNK % CHUNK, i / CHUNK / CHUNK);
@@ -212,14 +214,14 @@ fn stored_chunk() -> (Vec<u8>, Vec<u8>) {
     (encoder.finish().unwrap(), bytes)
 }
 
-/// A stream that is inflated plane by plane, resuming where it stopped.
-struct Resumed<'a> {
+/// A zlib stream that is inflated step by step, each time from where it stopped.
+struct ResumableStream<'a> {
     stream: Decompress,
     stored: &'a [u8],
     out: Vec<u8>,
 }
 
-impl<'a> Resumed<'a> {
+impl<'a> ResumableStream<'a> {
     fn new(stored: &'a [u8], size: usize) -> Self {
         Self {
             stream: Decompress::new(true),
@@ -228,7 +230,8 @@ impl<'a> Resumed<'a> {
         }
     }
 
-    fn up_to(&mut self, wanted: usize) -> &[u8] {
+    /// Inflates at least the first `wanted` bytes.
+    fn inflate_to(&mut self, wanted: usize) -> &[u8] {
         while (self.stream.total_out() as usize) < wanted {
             let (from, to) = (
                 self.stream.total_in() as usize,
@@ -247,13 +250,14 @@ impl<'a> Resumed<'a> {
     }
 }
 
-/// libdeflate stops when its buffer is full: voltile's prefix decode.
-fn beginning(stored: &[u8], wanted: usize, out: &mut Vec<u8>) {
+/// Inflates at least the first `wanted` bytes as voltile does: libdeflate stops before its buffer
+/// would overflow, at most 512 bytes from its end.
+fn inflate_prefix(stored: &[u8], wanted: usize, out: &mut Vec<u8>) {
     out.resize(wanted + 512, 0);
     let _ = Decompressor::new().zlib_decompress(stored, out);
 }
 
-fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
+fn inflate_whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
     out.resize(size, 0);
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
@@ -268,23 +272,25 @@ fn policies(criterion: &mut Criterion) {
         .throughput(Throughput::Bytes(size as u64))
         .sample_size(30);
     let (mut out, mut dice) = (Vec::new(), Dice(9));
+    // The length of a prefix that ends with a random slice.
     let mut random = move || (dice.roll() as usize % CHUNK + 1) * plane;
     group.bench_function("random, whole", |b| {
-        b.iter(|| whole(black_box(&stored), size, &mut out));
+        b.iter(|| inflate_whole(black_box(&stored), size, &mut out));
     });
     group.bench_function("random, beginning", |b| {
         b.iter(|| {
             let wanted = random();
+            // voltile decodes almost whole chunks as a whole.
             if wanted >= size - size / 8 {
-                whole(&stored, size, &mut out);
+                inflate_whole(&stored, size, &mut out);
             } else {
-                beginning(&stored, wanted, &mut out);
+                inflate_prefix(&stored, wanted, &mut out);
             }
         });
     });
     group.bench_function("random, resumable", |b| {
         b.iter(|| {
-            black_box(Resumed::new(&stored, size).up_to(random()));
+            black_box(ResumableStream::new(&stored, size).inflate_to(random()));
         });
     });
     for (name, first) in [
@@ -292,19 +298,19 @@ fn policies(criterion: &mut Criterion) {
         ("scroll from the middle", CHUNK / 2),
     ] {
         group.bench_function(format!("{name}, whole"), |b| {
-            b.iter(|| whole(black_box(&stored), size, &mut out));
+            b.iter(|| inflate_whole(black_box(&stored), size, &mut out));
         });
         group.bench_function(format!("{name}, beginning then whole"), |b| {
             b.iter(|| {
-                beginning(&stored, first * plane, &mut out);
-                whole(&stored, size, &mut out);
+                inflate_prefix(&stored, first * plane, &mut out);
+                inflate_whole(&stored, size, &mut out);
             });
         });
         group.bench_function(format!("{name}, resumed"), |b| {
             b.iter(|| {
-                let mut resumed = Resumed::new(&stored, size);
+                let mut resumed = ResumableStream::new(&stored, size);
                 for n in first..=CHUNK {
-                    black_box(resumed.up_to(n * plane));
+                    black_box(resumed.inflate_to(n * plane));
                 }
             });
         });
@@ -320,7 +326,11 @@ fn limits(criterion: &mut Criterion) {
     let mut out = Vec::new();
     let chunks = (SIDE / CHUNK) * (SIDE / CHUNK);
     group.bench_function("inflate the chunks of an xy slice", |b| {
-        b.iter(|| (0..chunks).for_each(|_| whole(black_box(&stored), bytes.len(), &mut out)));
+        b.iter(|| {
+            for _ in 0..chunks {
+                inflate_whole(black_box(&stored), bytes.len(), &mut out);
+            }
+        });
     });
     let tile = vec![7u8; SIDE * SIDE];
     let mut copy = vec![0; SIDE * SIDE];

@@ -1,5 +1,5 @@
 //! Each stage by itself, and whole tiles of each layout, on generated files. `voltile bench`
-//! measures the same on given ones.
+//! measures the same on a user's file.
 //!
 //! Groups: parse a path, resolve the request, get a tile from the cache (`request`); decode a
 //! chunk, each filter compared with its limit (`chunk`, `unshuffle`); draw voxels in memory

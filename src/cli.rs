@@ -94,7 +94,7 @@ enum ConfigCommand {
 pub fn run() -> ExitCode {
     #[allow(
         unsafe_code,
-        reason = "the library reads this from the environment only"
+        reason = "libhdf5 takes this setting only from the environment"
     )]
     // SAFETY: this is the first thing the process does, so it has only one thread.
     unsafe {
@@ -152,7 +152,7 @@ fn finish(log: &LogWriter, outcome: Result<(), Failure>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Adds a tip to the error about `--port`, which many programs have.
+/// Adds a tip if the error is about `--port`, an option that users know from other programs.
 fn with_tip(mut message: clap::Error) -> clap::Error {
     let is_port = |argument: &ContextValue| argument.to_string().starts_with("--port");
     if message.get(ContextKind::InvalidArg).is_some_and(is_port) {

@@ -1,5 +1,5 @@
-//! Pictures and volumes for all benchmarks, made by rule, so that every machine measures the same
-//! bytes.
+//! Pictures and voxels for all benchmarks. They are computed without real randomness, so that every
+//! machine measures the same bytes.
 
 #![allow(
     dead_code,
@@ -11,14 +11,14 @@
 pub struct Picture {
     pub name: &'static str,
     pub pixels: Vec<u8>,
-    /// Bytes a pixel: 1 or 3.
+    /// Bytes per pixel: 1 or 3.
     pub bytes: usize,
 }
 
 /// The side of a tile.
 pub const SIDE: usize = 512;
 
-/// Random numbers by rule (SplitMix64).
+/// Pseudorandom numbers (SplitMix64).
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -35,7 +35,8 @@ impl Dice {
         (self.roll() >> 40) as f32 / (1 << 24) as f32
     }
 
-    /// About normal, of mean 0 and deviation 1.
+    /// Roughly normal, with the mean 0 and the standard deviation 1: a sum of four numbers with the
+    /// variance 1/12 each, times √3.
     pub fn bell(&mut self) -> f32 {
         (0..4).map(|_| self.unit() - 0.5).sum::<f32>() * 1.732
     }
@@ -56,14 +57,14 @@ pub fn micrograph(x: usize, y: usize, z: usize, noise: f32) -> f32 {
 /// The kinds of content that tiles have.
 pub fn pictures() -> Vec<Picture> {
     let mut dice = Dice(7);
-    let places = || (0..SIDE * SIDE).map(|i| (i % SIDE, i / SIDE));
-    let em: Vec<f32> = places()
+    let positions = || (0..SIDE * SIDE).map(|i| (i % SIDE, i / SIDE));
+    let em: Vec<f32> = positions()
         .map(|(x, y)| micrograph(x, y, 3, dice.bell()))
         .collect();
     let grey = |f: &dyn Fn(f32) -> f32| em.iter().map(|v| f(*v) as u8).collect::<Vec<u8>>();
     let plain = grey(&|v| v);
     let stretched = grey(&|v| (v - 60.0) * 2.2);
-    let fluorescence: Vec<u8> = places()
+    let fluorescence: Vec<u8> = positions()
         .map(|(x, y)| {
             let spot = |cx: f32, cy: f32| {
                 (-((x as f32 - cx).powi(2) + (y as f32 - cy).powi(2)) / 4000.0).exp()
@@ -72,7 +73,7 @@ pub fn pictures() -> Vec<Picture> {
             (8.0 + light + dice.bell() * (2.0 + light).sqrt()) as u8
         })
         .collect();
-    let cells: Vec<u8> = places()
+    let cells: Vec<u8> = positions()
         .flat_map(|(x, y)| {
             let bend = (9.0 * (x as f32 / 31.0).sin() + 7.0 * (y as f32 / 23.0).cos()) as usize;
             let id = (((x + bend) / 40) * 31 + ((y + 2 * bend) / 36) * 17) as u8;

@@ -28,10 +28,11 @@ const VOXELS: usize = EDGE * EDGE * EDGE;
 type Limit = fn(&[u8], &mut [u8]);
 
 /// A stored chunk, its filters, and the limit of decoding it.
-struct Stored {
+struct StoredChunk {
     name: String,
     filters: Vec<FilterSpec>,
     bytes: Vec<u8>,
+    /// The size of the decoded chunk in bytes.
     size: usize,
     limit: Limit,
 }
@@ -83,7 +84,8 @@ fn copy(stored: &[u8], out: &mut [u8]) {
     out[length..].fill(stored[0]);
 }
 
-/// One LZ4 block after its header.
+/// One LZ4 block after its header, which has big-endian numbers: the length of all decoded bytes (8
+/// bytes), the length of a decoded block (4), the length of the compressed block (4).
 fn lz4(bytes: &[u8]) -> Vec<u8> {
     let block = lz4_flex::block::compress(bytes);
     let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
@@ -93,8 +95,8 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// Bit-transposed block by block (first bits of all elements first), each block preceded by its LZ4
-/// length.
+/// Bytes that are bit-transposed block by block (the first bits of all elements, then all second
+/// bits, …) and compressed with LZ4, each block after its compressed length.
 fn bitshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
     let block = 8192;
     let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
@@ -126,7 +128,7 @@ fn bzip2(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The bytes that the HDF5 library stores for a chunk, and its filter specifications.
-fn written<T: hdf5::H5Type>(
+fn write_chunk<T: hdf5::H5Type>(
     folder: &Path,
     voxels: Vec<T>,
     filter: impl FnOnce(DatasetBuilder) -> DatasetBuilder,
@@ -161,84 +163,85 @@ fn written<T: hdf5::H5Type>(
     )
 }
 
-fn stored(folder: &Path) -> Vec<Stored> {
+fn stored_chunks(folder: &Path) -> Vec<StoredChunk> {
     let (narrow, wide) = (voxels(), wide());
     let wide_bytes: Vec<u8> = wide.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
-    let (one, two) = (VOXELS, 2 * VOXELS);
-    let of = |name: &str, filters, bytes, size, limit: Limit| Stored {
+    let (narrow_size, wide_size) = (VOXELS, 2 * VOXELS);
+    let chunk = |name: &str, filters, bytes, size, limit: Limit| StoredChunk {
         name: name.to_owned(),
         filters,
         bytes,
         size,
         limit,
     };
-    let by_library = |name: &str, (filters, bytes), size| of(name, filters, bytes, size, copy);
-    let gzip = |name: &str, (filters, bytes), size| of(name, filters, bytes, size, inflate);
+    let by_library = |name: &str, (filters, bytes), size| chunk(name, filters, bytes, size, copy);
+    let gzip = |name: &str, (filters, bytes), size| chunk(name, filters, bytes, size, inflate);
     let noisy = |levels: f32| {
         let name = format!("deflate, noise of {levels} grey levels");
         gzip(
             &name,
-            written(folder, noise(levels), |builder| builder.deflate(4)),
-            one,
+            write_chunk(folder, noise(levels), |builder| builder.deflate(4)),
+            narrow_size,
         )
     };
-    let mut all: Vec<Stored> = [1.0, 3.0, 6.0, 12.0, 24.0].map(noisy).into();
+    let mut all: Vec<StoredChunk> = [1.0, 3.0, 6.0, 12.0, 24.0].map(noisy).into();
     all.extend([
         gzip(
             "deflate, u8",
-            written(folder, narrow.clone(), |builder| builder.deflate(4)),
-            one,
+            write_chunk(folder, narrow.clone(), |builder| builder.deflate(4)),
+            narrow_size,
         ),
         gzip(
             "shuffle and deflate, u16",
-            written(folder, wide.clone(), |builder| builder.shuffle().deflate(4)),
-            two,
+            write_chunk(folder, wide.clone(), |builder| builder.shuffle().deflate(4)),
+            wide_size,
         ),
-        of(
+        chunk(
             "lz4, u8",
             vec![spec(32004, &[])],
             lz4(&narrow),
-            one,
+            narrow_size,
             |stored, out| {
                 lz4_flex::block::decompress_into(&stored[16..], out).unwrap();
             },
         ),
-        of(
+        chunk(
             "zstd, u8",
             vec![spec(32015, &[])],
             zstd(&narrow),
-            one,
+            narrow_size,
             |stored, out| {
                 zstd::bulk::decompress_to_buffer(stored, out).unwrap();
             },
         ),
-        of(
+        chunk(
             "bzip2, u8",
             vec![spec(307, &[9])],
             bzip2(&narrow),
-            one,
+            narrow_size,
             |stored, out| {
                 bzip2::read::BzDecoder::new(stored).read_exact(out).unwrap();
             },
         ),
-        of(
+        chunk(
             "bitshuffle and lz4, u16",
+            // Version 0.4, elements of 2 bytes, blocks of the default size, LZ4.
             vec![spec(32008, &[0, 4, 2, 0, 2])],
             bitshuffled(&wide_bytes, 2),
-            two,
+            wide_size,
             copy,
         ),
         by_library(
             "fletcher32, u8",
-            written(folder, narrow.clone(), DatasetBuilder::fletcher32),
-            one,
+            write_chunk(folder, narrow.clone(), DatasetBuilder::fletcher32),
+            narrow_size,
         ),
         by_library(
             "scaleoffset, u16",
-            written(folder, wide, |builder| {
+            write_chunk(folder, wide, |builder| {
                 builder.scale_offset(ScaleOffset::Integer(0))
             }),
-            two,
+            wide_size,
         ),
     ]);
     all
@@ -249,14 +252,14 @@ pub fn filters(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let mut group = criterion.benchmark_group("chunk");
     group.sample_size(20);
-    for stored in stored(folder.path()) {
-        let Stored {
+    for chunk in stored_chunks(folder.path()) {
+        let StoredChunk {
             name,
             filters,
             bytes,
             size,
             limit,
-        } = stored;
+        } = chunk;
         assert_eq!(
             decode_chunk(&filters, &bytes, size).unwrap().len(),
             size,

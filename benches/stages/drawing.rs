@@ -16,19 +16,22 @@ use voltile_render::{Scratch, draw};
 
 use crate::common::{Dice, micrograph};
 
-/// Level 2 is a whole tile.
+/// The edge of the volume, so that a slice of level 2 is one whole tile.
 const EDGE: u64 = 4 * TILE as u64;
 
 fn shade(at: Xyz<u64>, dice: &mut Dice) -> f32 {
     micrograph(at.x as usize, at.y as usize, at.z as usize, dice.bell())
 }
 
-/// A volume of two slices.
-fn volume<T: voltile_hdf5::volume::Voxel>(voxel: VoxelType, of: fn(f32) -> T) -> Arc<dyn Volume> {
+/// A volume of two slices; `convert` makes a voxel from a shade of grey (0 to 255).
+fn volume<T: voltile_hdf5::volume::Voxel>(
+    voxel: VoxelType,
+    convert: fn(f32) -> T,
+) -> Arc<dyn Volume> {
     let dice = std::cell::RefCell::new(Dice(3));
     let size = Xyz::new(EDGE, EDGE, 2);
     Arc::new(MemoryVolume::of(voxel, size, |at| {
-        of(shade(at, &mut dice.borrow_mut()))
+        convert(shade(at, &mut dice.borrow_mut()))
     }))
 }
 
@@ -64,7 +67,7 @@ fn layer(volume: &Arc<dyn Volume>, level: u64, window: Window) -> Layer {
     }
 }
 
-/// Every way to draw a tile, by name.
+/// Every way to draw a tile: its stage, its name, and a picture.
 fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
     let bytes = volume(VoxelType::U8, |shade| shade as u8);
     let words = volume(VoxelType::U16, |shade| (shade * 16.0) as u16);
@@ -78,11 +81,11 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
         window: wide,
         gamma: Finite::new(0.5),
     };
-    let bent = Layer {
+    let with_gamma = Layer {
         shading,
         ..layer(&words, 0, wide)
     };
-    let of = |colours: &[Colour]| {
+    let composite = |colours: &[Colour]| {
         Picture::Composite(
             colours
                 .iter()
@@ -95,7 +98,7 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
         ("window", "u8", grey(&bytes, 0, narrow)),
         ("window", "u16", grey(&words, 0, wide)),
         ("window", "f32", grey(&floats, 0, real)),
-        ("window", "u16 with gamma", Picture::Grey(bent)),
+        ("window", "u16 with gamma", Picture::Grey(with_gamma)),
         ("downsample", "u8, 2×2", grey(&bytes, 1, Window::AsStored)),
         ("downsample", "u8, 4×4", grey(&bytes, 2, Window::AsStored)),
         ("downsample", "u16, 4×4", grey(&words, 2, wide)),
@@ -105,17 +108,17 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
             "labels u64, 4×4",
             Picture::Labels(source(&ids, 2)),
         ),
-        ("composite", "one channel", of(&[Colour::Green])),
+        ("composite", "one channel", composite(&[Colour::Green])),
         (
             "composite",
             "three channels",
-            of(&[Colour::Red, Colour::Green, Colour::Blue]),
+            composite(&[Colour::Red, Colour::Green, Colour::Blue]),
         ),
         ("composite", "labels u64", Picture::Labels(source(&ids, 0))),
     ]
 }
 
-/// Benchmarks each of them.
+/// Every way to draw a tile, and its limit.
 pub fn drawing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("draw");
     group.sample_size(30);

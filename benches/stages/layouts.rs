@@ -56,7 +56,7 @@ fn put<T: H5Type>(
         .unwrap();
 }
 
-/// A name, and the function that creates such a file.
+/// The name of a layout, and the function that creates a file of it.
 type Layout = (&'static str, fn(&Path));
 
 /// Every layout and kind of storage.
@@ -106,19 +106,19 @@ fn imaris(path: &Path) {
         });
         let group = file.group(&path).unwrap();
         for (axis, size) in [("X", side), ("Y", side), ("Z", "128")] {
-            characters(&group, &format!("ImageSize{axis}"), size);
+            write_characters(&group, &format!("ImageSize{axis}"), size);
         }
     }
     let image = file.create_group("DataSetInfo/Image").unwrap();
     for (axis, extent) in ["512.0", "512.0", "128.0"].iter().enumerate() {
-        characters(&image, &format!("ExtMin{axis}"), "0.0");
-        characters(&image, &format!("ExtMax{axis}"), extent);
+        write_characters(&image, &format!("ExtMin{axis}"), "0.0");
+        write_characters(&image, &format!("ExtMax{axis}"), extent);
     }
     file.close().unwrap();
 }
 
-/// An attribute in Imaris's form.
-fn characters(at: &Location, name: &str, value: &str) {
+/// Writes an attribute in Imaris's form: an array of single characters.
+fn write_characters(at: &Location, name: &str, value: &str) {
     let value: Vec<FixedAscii<1>> = value
         .bytes()
         .map(|byte| FixedAscii::from_ascii(&[byte]).unwrap())
@@ -130,7 +130,7 @@ fn characters(at: &Location, name: &str, value: &str) {
 }
 
 /// The catalogue of one file, opened as by a server.
-pub fn opened(path: &Path) -> (Catalog, Metrics, Activity) {
+pub fn open_catalog(path: &Path) -> (Catalog, Metrics, Activity) {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
     let datasets = [(token, DatasetSettings::of_file(path.to_owned()))]
@@ -187,8 +187,8 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the
-    /// measurement.
+    /// Draws one tile; returns the time that it took. If `cold`, chunks are dropped from the cache
+    /// before the measurement.
     fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
             self.catalog.chunks().clear();
@@ -201,7 +201,7 @@ impl<'a> Drawer<'a> {
 }
 
 /// The tile of a random slice.
-fn any(plane: Plane, dice: &mut Dice) -> TileAddress {
+fn random_tile(plane: Plane, dice: &mut Dice) -> TileAddress {
     let extent = if plane.slice_axis() == Axis::Z {
         DEPTH
     } else {
@@ -226,12 +226,13 @@ pub fn tiles(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(10);
         for (number, (name, _)) in LAYOUTS.iter().enumerate() {
-            let (catalog, _metrics, activity) = opened(&folder.path().join(format!("{number}.h5")));
+            let (catalog, _metrics, activity) =
+                open_catalog(&folder.path().join(format!("{number}.h5")));
             // Other jobs count as running, so that each tile is rendered by one thread.
             let _others = (activity.enter(), activity.enter());
             for plane in Plane::ALL {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
-                let volume = drawer.volume(&any(plane, &mut dice));
+                let volume = drawer.volume(&random_tile(plane, &mut dice));
                 // Decode all chunks into the cache.
                 volume
                     .read(
@@ -239,7 +240,7 @@ pub fn tiles(criterion: &mut Criterion) {
                         &mut Samples::default(),
                     )
                     .unwrap();
-                let mut tile = || drawer.tile(&any(plane, &mut dice), cold);
+                let mut tile = || drawer.tile(&random_tile(plane, &mut dice), cold);
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
                     bencher.iter_custom(|times| (0..times).map(|_| tile()).sum());
                 });

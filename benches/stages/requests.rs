@@ -14,17 +14,17 @@ use voltile_base::flow::activity::Activity;
 use voltile_base::metrics::Metrics;
 use voltile_base::request::{TilePath, TileRequest};
 
-use crate::layouts::{self, opened};
+use crate::layouts::{self, open_catalog};
 
 const SIMPLE: &str = "/ndtilecache/tilecache/plain/raw/xy/17/0_0_0.png";
 const COLOURED: &str = "/ndtilecache/tilecache/mcfc/plain/raw:R,raw:G,raw:B/xy/17/0_0_0.png";
 
-fn request(path: &str) -> TileRequest {
+fn parse(path: &str) -> TileRequest {
     TilePath::split(path).unwrap().unwrap().request().unwrap()
 }
 
 /// Fetches a tile; returns its length in bytes.
-async fn fetched(service: &TileService, request: &TileRequest) -> usize {
+async fn fetch(service: &TileService, request: &TileRequest) -> usize {
     let demand = Demand::wanted(Client::InProcess);
     let catalog = service.catalog();
     let plan = service
@@ -37,9 +37,9 @@ async fn fetched(service: &TileService, request: &TileRequest) -> usize {
     tile.unwrap().bytes.len()
 }
 
-/// Gets a tile; polls once, which suffices if the tile is cached.
+/// Fetches a tile by a single poll, which suffices if the tile is cached.
 fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
-    pin!(fetched(service, request)).poll(&mut Context::from_waker(Waker::noop()))
+    pin!(fetch(service, request)).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn service(catalog: Catalog, metrics: Metrics, activity: Activity) -> TileService {
@@ -52,15 +52,15 @@ pub fn requests(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.h5");
     layouts::plain(&path, |builder| builder.chunk((64, 64, 64)));
-    let (catalog, metrics, activity) = opened(&path);
+    let (catalog, metrics, activity) = open_catalog(&path);
     let mut group = criterion.benchmark_group("request");
     for (name, path) in [("simple", SIMPLE), ("three colours", COLOURED)] {
-        let asked = request(path);
+        let request = parse(path);
         group.bench_function(format!("{name}: parse the path"), |b| {
-            b.iter(|| request(black_box(path)));
+            b.iter(|| parse(black_box(path)));
         });
         group.bench_function(format!("{name}: plan"), |b| {
-            b.iter(|| catalog.plan_tile(black_box(&asked)).unwrap());
+            b.iter(|| catalog.plan_tile(black_box(&request)).unwrap());
         });
     }
     // Checks for changed files have a time limit.
@@ -70,11 +70,11 @@ pub fn requests(criterion: &mut Criterion) {
         .unwrap();
     let _context = runtime.enter();
     let service = service(catalog, metrics, activity);
-    let asked = request(SIMPLE);
-    // The tile is drawn, once.
-    runtime.block_on(fetched(&service, &asked));
+    let request = parse(SIMPLE);
+    // Draws the tile, so that it is in the cache.
+    runtime.block_on(fetch(&service, &request));
     group.bench_function("a tile from the cache", |b| {
-        b.iter(|| poll_tile(&service, black_box(&asked)));
+        b.iter(|| poll_tile(&service, black_box(&request)));
     });
     group.finish();
 }

@@ -1,9 +1,9 @@
 //! Fuzz targets: each decoder, and several filters in a row.
 //!
 //! An input is the size of the chunk, the length of the wanted prefix, the filter's parameters, and
-//! the stored bytes. Besides not panicking, a decoder must return exactly a chunk, its prefixes
-//! must agree with the whole, and its result with that of a [`reference`](mod@reference) if there
-//! is one.
+//! the stored bytes. A decoder must not panic, and a chunk that it returns must have exactly the
+//! size. A decoded prefix must agree with the whole, and the whole with the result of the
+//! [`reference`](mod@reference), if there is one.
 
 mod input;
 mod reference;
@@ -16,40 +16,36 @@ use super::{Decoder, FILTERS, FilterSpec, Pipeline, SupportedFilter};
 /// Chunks have at most this many bytes: enough for several blocks of every format.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Parameters of a filter in a dataset.
+/// Parameters of a filter in a dataset, in the order in which files have them.
 fn parameters(filter: &SupportedFilter, input: &mut Input<'_>) -> Vec<u32> {
     match filter.name {
         "shuffle" => vec![input.byte()],
         "szip" => vec![input.byte(), input.byte(), input.byte(), input.short()],
         "nbit" => {
             let (idle, count, width) = (input.byte() & 1, input.short(), input.byte());
-            vec![
-                8,
-                idle,
-                count,
-                1,
-                width,
-                input.byte() & 1,
-                input.byte(),
-                input.byte(),
-            ]
+            let (order, precision, offset) = (input.byte() & 1, input.byte(), input.byte());
+            let (length, atomic) = (8, 1);
+            vec![length, idle, count, atomic, width, order, precision, offset]
         }
         "scaleoffset" => {
             let (factor, count, width) = (input.byte(), input.short(), input.byte());
             let (order, filled) = (input.byte() & 1, input.byte() & 1);
+            let (low, high) = (input.short(), input.short());
+            let (integer_scale, integer_class, unsigned) = (2, 0, 0);
             vec![
-                2,
+                integer_scale,
                 factor,
                 count,
-                0,
+                integer_class,
                 width,
-                0,
+                unsigned,
                 order,
                 filled,
-                input.short(),
-                input.short(),
+                low,
+                high,
             ]
         }
+        // Version 0.4; then the size of an element, the elements of a block, and the compression.
         "bitshuffle" => vec![0, 4, input.byte(), input.short(), input.byte() & 3],
         _ => Vec::new(),
     }
@@ -86,7 +82,7 @@ fn spec(filter: &SupportedFilter, input: &mut Input<'_>) -> FilterSpec {
     }
 }
 
-/// The decoded chunk, if the input has one.
+/// The target of one filter: returns the decoded chunk, if the input has one.
 pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(data);
     let (size, wanted) = sizes(&mut input);
@@ -95,7 +91,7 @@ pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
     if !pipeline.is_complete() {
         return None;
     }
-    let decoded = checked(&pipeline, input.0, 0, size, wanted);
+    let decoded = decode_checked(&pipeline, input.0, 0, size, wanted);
     match Reference::named(name) {
         Reference::Decode(decode) => {
             let expected = decode(&spec.values, input.0, size).filter(|bytes| bytes.len() == size);
@@ -103,7 +99,7 @@ pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
         }
         Reference::Encode(encode) => {
             if let Some(stored) = encode(&spec.values, input.0) {
-                let decoded = checked(
+                let decoded = decode_checked(
                     &pipeline,
                     &stored,
                     0,
@@ -124,6 +120,7 @@ pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
     decoded
 }
 
+/// The target of up to three filters in a row. The mask says which of them the chunk skips.
 fn several(data: &[u8]) {
     let mut input = Input(data);
     let (size, wanted) = sizes(&mut input);
@@ -134,11 +131,11 @@ fn several(data: &[u8]) {
             spec(filter, &mut input)
         })
         .collect();
-    checked(&Pipeline::new(&filters), input.0, mask, size, wanted);
+    decode_checked(&Pipeline::new(&filters), input.0, mask, size, wanted);
 }
 
 /// Decodes a chunk, whole and in part, and checks that the results agree.
-fn checked(
+fn decode_checked(
     pipeline: &Pipeline,
     stored: &[u8],
     mask: u32,
@@ -165,7 +162,7 @@ fn checked(
     whole.ok()
 }
 
-/// Compares with zlib: as few inputs have a correct checksum, this adds one.
+/// Compares with zlib. Few inputs have a correct checksum, so one is added.
 fn deflate_like_zlib(bytes: &[u8], size: usize, wanted: usize) {
     let Some((stream, expected)) = reference::zlib_stream(bytes, MAX_BYTES) else {
         return;

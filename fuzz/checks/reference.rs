@@ -1,18 +1,18 @@
-//! Decoders and encoders to compare with: those of other crates, and others that are written to be
-//! obviously right.
+//! Decoders and encoders to compare with: from other crates, or written here to be obviously right
+//! rather than fast.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Decodes stored bytes to at most as many bytes, given the filter's parameters; `None` if it
-/// cannot.
+/// Decodes stored bytes, given the filter's parameters (`parameters` in `decoders.rs` names them)
+/// and the maximum length of the result; `None` if the stored bytes are invalid.
 type Decode = fn(&[u32], &[u8], usize) -> Option<Vec<u8>>;
-/// Makes stored bytes of a chunk, given the filter's parameters; `None` if such chunks do not
-/// exist.
+/// Encodes a chunk, given the filter's parameters; `None` if no chunk can have these parameters.
 type Encode = fn(&[u32], &[u8]) -> Option<Vec<u8>>;
 
 /// The reference that a filter is compared with.
 pub(super) enum Reference {
     None,
+    /// See [`zlib_stream`].
     Zlib,
     Decode(Decode),
     Encode(Encode),
@@ -37,8 +37,8 @@ impl Reference {
     }
 }
 
-/// A zlib stream of raw deflate data and what zlib decodes it to; `None` if that is invalid or more
-/// than `most` bytes.
+/// The zlib stream that is made of raw deflate data, and the bytes to which zlib decodes it; `None`
+/// if the data are invalid, or decode to more than `most` bytes.
 pub(super) fn zlib_stream(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut decompressor, mut out) = (Decompress::new(false), vec![0; most]);
     let status = decompressor
@@ -49,14 +49,19 @@ pub(super) fn zlib_stream(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>
     }
     out.truncate(decompressor.total_out() as usize);
     let data = bytes.get(..decompressor.total_in() as usize)?;
-    let checksum = out.iter().fold((1, 0), |(a, b), byte| {
-        let a = (a + u32::from(*byte)) % 65521;
-        (a, (b + a) % 65521)
-    });
-    let checksum = checksum.1 << 16 | checksum.0;
-    Some(([&[0x78, 0x9c], data, &checksum.to_be_bytes()].concat(), out))
+    // Adler-32.
+    let (mut low, mut high) = (1, 0);
+    for byte in &out {
+        low = (low + u32::from(*byte)) % 65521;
+        high = (high + low) % 65521;
+    }
+    let checksum: u32 = high << 16 | low;
+    let header: [u8; 2] = [0x78, 0x9c];
+    Some(([&header[..], data, &checksum.to_be_bytes()].concat(), out))
 }
 
+/// The stored bytes are the first bytes of all elements, then all second bytes, and so on. Bytes
+/// after the last whole element stay at the end.
 fn shuffle(values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
     let element = (*values.first()? as usize).max(1);
     let (mut out, count) = (stored.to_vec(), stored.len() / element);
@@ -68,6 +73,7 @@ fn shuffle(values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// The data, and after them the checksum of their big-endian 16-bit words: two sums modulo 65535.
 fn fletcher32(_values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
     let (data, sum) = stored.split_last_chunk()?;
     let (mut first, mut second) = (0u32, 0u32);
@@ -78,6 +84,7 @@ fn fletcher32(_values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> 
         second += first;
         second = (second & 0xffff) + (second >> 16);
     }
+    // Old versions of libhdf5 stored the bytes of each half in the other order.
     let swapped = [sum[1], sum[0], sum[3], sum[2]];
     let right = (second << 16 | first).to_le_bytes();
     (right == *sum || right == swapped).then(|| data.to_vec())
@@ -91,7 +98,7 @@ fn bits(bytes: &[u8], start: usize, count: usize) -> Option<u64> {
     })
 }
 
-/// The lowest `width` bytes of a number.
+/// The lowest `width` bytes of a number, in this byte order.
 fn in_order(number: u64, width: usize, is_big_endian: bool) -> Vec<u8> {
     let mut bytes = number.to_le_bytes()[..width].to_vec();
     if is_big_endian {
@@ -100,10 +107,13 @@ fn in_order(number: u64, width: usize, is_big_endian: bool) -> Vec<u8> {
     bytes
 }
 
+/// Only the `precision` significant bits of each number are stored; `offset` is the position of the
+/// lowest of them.
 fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let &[_, idle, count, _, width, order, precision, offset] = values else {
         return None;
     };
+    // All bits are significant.
     if idle == 1 {
         return Some(stored.to_vec());
     }
@@ -116,36 +126,36 @@ fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(numbers.collect::<Option<Vec<_>>>()?.concat())
 }
 
+/// A header of 21 bytes: the number of bits of each packed number (4 bytes), the length of the
+/// minimum (1), and the minimum; then the differences of all numbers from the minimum, packed. All
+/// bits set stand for the fill value.
 fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let &[_, factor, count, _, width, _, order, filled, low, high] = values else {
         return None;
     };
+    // The numbers are not packed.
     if factor == 8 * width {
         return Some(stored.to_vec());
     }
     let (count, width) = (count as usize, width as usize);
-    let digits = u32::from_le_bytes(*stored.first_chunk()?) as usize;
+    let bit_count = u32::from_le_bytes(*stored.first_chunk()?) as usize;
     let length = usize::from(*stored.get(4)?).min(8);
     let mut least = [0; 8];
     least[..length].copy_from_slice(stored.get(5..5 + length)?);
     let packed = stored.get(21..).unwrap_or_default();
-    if digits > 8 * width || count * width > limit {
+    if bit_count > 8 * width || count * width > limit {
         return None;
     }
-    if digits == 8 * width {
-        let whole = packed.get(..count * width)?.chunks(width);
-        let turned = whole.map(|one| {
-            if order == 1 {
-                one.iter().rev().copied().collect()
-            } else {
-                one.to_vec()
-            }
-        });
-        return Some(turned.collect::<Vec<_>>().concat());
+    if bit_count == 8 * width {
+        let mut numbers = packed.get(..count * width)?.to_vec();
+        if order == 1 {
+            numbers.chunks_mut(width).for_each(<[u8]>::reverse);
+        }
+        return Some(numbers);
     }
     let number = |index| {
-        let distance = bits(packed, index * digits, digits)?;
-        let is_fill = filled == 1 && distance == (1 << digits) - 1;
+        let distance = bits(packed, index * bit_count, bit_count)?;
+        let is_fill = filled == 1 && distance == (1 << bit_count) - 1;
         let fill = u64::from(high) << 32 | u64::from(low);
         Some(if is_fill {
             fill
@@ -157,6 +167,9 @@ fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(numbers.collect::<Option<Vec<_>>>()?.concat())
 }
 
+/// A control byte `n` below 32 precedes `n + 1` literal bytes. Any other repeats earlier bytes: its
+/// upper 3 bits are the length less 2 (if they are 7, the next byte is added), and its lower 5 bits
+/// and the byte after are the distance less 1.
 fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let (mut out, mut input) = (Vec::new(), stored.iter().map(|byte| usize::from(*byte)));
     while let Some(control) = input.next() {
@@ -165,9 +178,9 @@ fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
                 out.push(input.next()? as u8);
             }
         } else {
-            let long = if control >> 5 == 7 { input.next()? } else { 0 };
+            let added = if control >> 5 == 7 { input.next()? } else { 0 };
             let distance = ((control & 31) << 8 | input.next()?) + 1;
-            for _ in 0..(control >> 5) + 2 + long {
+            for _ in 0..(control >> 5) + 2 + added {
                 out.push(*out.get(out.len().checked_sub(distance)?)?);
             }
         }
@@ -184,6 +197,8 @@ fn bzip2(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     Some(stored)
 }
 
+/// The length of the chunk and of a block, then each block with its stored length; a block that LZ4
+/// does not make shorter is stored unchanged.
 fn lz4(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     const BLOCK: usize = 100;
     let mut stored = [
@@ -208,11 +223,13 @@ fn zstd(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     zstd::bulk::compress(chunk, 1).ok()
 }
 
+/// Blocks whose bits are transposed and compressed; up to seven elements at the end are unchanged.
 fn bitshuffle(values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
-    let &[_, _, element, block, inner] = values else {
+    let &[_, _, element, block, compression] = values else {
         return None;
     };
-    let (element, inner) = (element as usize, inner as usize);
+    let element = element as usize;
+    // By default 8 KiB of elements, a multiple of 8, but at least 128 elements.
     let elements = if block == 0 {
         (8192 / element - 8192 / element % 8).max(128)
     } else {
@@ -223,18 +240,18 @@ fn bitshuffle(values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     }
     let (whole, tail) = chunk.split_at(chunk.len() - chunk.len() % (8 * element));
     let mut stored = Vec::new();
-    if inner > 0 {
+    if compression > 0 {
         stored.extend((chunk.len() as u64).to_be_bytes());
         stored.extend(((elements * element) as u32).to_be_bytes());
     }
     for block in whole.chunks(elements * element) {
         let planes = bit_planes(block, element);
-        let packed = match inner {
+        let packed = match compression {
             0 => planes,
             2 => lz4_flex::block::compress(&planes),
             _ => zstd::bulk::compress(&planes, 1).ok()?,
         };
-        if inner > 0 {
+        if compression > 0 {
             stored.extend((packed.len() as u32).to_be_bytes());
         }
         stored.extend(packed);

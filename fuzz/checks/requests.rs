@@ -1,5 +1,5 @@
-//! A fuzz target: the whole way of a request, from the bytes of its head to those of its answer, on
-//! a few small files.
+//! A fuzz target: the whole way of a request, from the bytes of its head to the bytes of its
+//! answer, on a few small files.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -21,8 +21,9 @@ use crate::service::{RenderPool, TileService};
 /// Files with stored levels, a series, labels and an offset, in the folder of fixtures.
 const FILES: [&str; 4] = ["levels.h5", "series.h5", "labels.h5", "rgb.h5"];
 
-/// Answers a request if its head is complete. No request may be answered as a defect of the server.
-pub(crate) fn answered(bytes: &[u8]) {
+/// Answers the request that these bytes are, if its head is complete. Panics if the answer has the
+/// status 500, which tells a defect of the server, or if its body breaks off.
+pub(crate) fn run(bytes: &[u8]) {
     let mut headers = [httparse::EMPTY_HEADER; 96];
     let mut head = httparse::Request::new(&mut headers);
     if !head.parse(bytes).is_ok_and(|status| status.is_complete()) {
@@ -43,7 +44,7 @@ pub(crate) fn answered(bytes: &[u8]) {
     let status = runtime.block_on(async {
         let response = answer(site.clone(), request.to_http_request()).await;
         let status = response.status();
-        // Events go on for ever.
+        // A stream of events goes on for ever.
         if !matches!(response.body().size(), BodySize::Stream) {
             assert!(
                 to_bytes(response.into_body()).await.is_ok(),
@@ -64,12 +65,12 @@ fn site() -> (&'static Runtime, &'static web::Data<LiveSite>) {
             .enable_all()
             .build()
             .expect("a runtime");
-        (runtime, web::Data::new(opened().expect("the fixtures")))
+        (runtime, web::Data::new(open_site().expect("the fixtures")))
     });
     (runtime, site)
 }
 
-fn opened() -> Result<LiveSite, Box<dyn std::error::Error>> {
+fn open_site() -> Result<LiveSite, Box<dyn std::error::Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let files = FILES.map(|file| folder.join(file).into()).to_vec();
     let mut settings = config::load(&Layers {

@@ -26,7 +26,7 @@ pub fn run(target: &str, data: &[u8]) {
     match target {
         "addresses" => addresses(&String::from_utf8_lossy(data)),
         "configuration" => configuration(&String::from_utf8_lossy(data)),
-        "requests" => http::fuzzing::answered(data),
+        "requests" => http::fuzzing::run(data),
         name => assert!(decoders::run(name, data), "there is no target {name:?}"),
     }
 }
@@ -58,6 +58,7 @@ fn addresses(text: &str) {
     }
 }
 
+/// An error must have a message.
 fn check_error<T, E: ToString>(parsed: Result<T, E>) {
     if let Err(error) = parsed {
         assert!(!error.to_string().is_empty());
@@ -66,7 +67,7 @@ fn check_error<T, E: ToString>(parsed: Result<T, E>) {
 
 /// A request that is written as a path is read as the same request.
 fn survives_writing(request: &TileRequest) {
-    // Tokens that no dataset can have; only the viking form can name them.
+    // No dataset can have one of these tokens, and only a path in Viking's form can name it.
     if [MCFC, VIKING].contains(&request.token.token.as_str()) {
         return;
     }
@@ -75,9 +76,9 @@ fn survives_writing(request: &TileRequest) {
     assert_eq!(read, Some(Ok(request.clone())), "{written}");
 }
 
-/// Reads a configuration file, in which lines of the form `#set KEY=VALUE` stand for flags, and
+/// Reads a configuration file, in which lines `#set KEY=VALUE` stand for options `--set`, and lines
 /// `#env NAME=VALUE` for variables. Settings with faults must be complete too, as defaults replace
-/// what is wrong.
+/// wrong values.
 fn configuration(text: &str) {
     thread_local! {
         static FILE: PathBuf = std::env::temp_dir().join(format!("voltile-fuzz-{}.toml", std::process::id()));
@@ -88,11 +89,11 @@ fn configuration(text: &str) {
         "{} cannot be written",
         path.display()
     );
-    let stated = |word| text.lines().filter_map(move |line| line.strip_prefix(word));
-    let variables = stated("#env ").filter_map(|line| line.split_once('='));
+    let lines_after = |word| text.lines().filter_map(move |line| line.strip_prefix(word));
+    let variables = lines_after("#env ").filter_map(|line| line.split_once('='));
     let layers = Layers {
         config: Some(path),
-        set: stated("#set ").map(str::to_owned).collect(),
+        set: lines_after("#set ").map(str::to_owned).collect(),
         env: variables
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),

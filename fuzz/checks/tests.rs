@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// For how long each target is run with mutations, and how many at most: their number depends on
-/// the machine, their order does not.
+/// The limits on the time and the number of mutations of each target. Their number depends on the
+/// machine, their order does not.
 const PATIENCE: Duration = Duration::from_millis(400);
 const MAX_MUTATIONS: usize = 4000;
 

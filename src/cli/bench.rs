@@ -82,6 +82,7 @@ pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Fai
     }))
 }
 
+/// The heading of the table; its columns are as wide as those of [`line`].
 fn heading(subject: &BenchSubject, threads: usize) -> String {
     let BenchSubject {
         token,
@@ -107,6 +108,7 @@ fn heading(subject: &BenchSubject, threads: usize) -> String {
     )
 }
 
+/// A row of the table.
 fn line(row: &BenchRow) -> String {
     let stages = row.stages.by_name();
     let times: String = stages

@@ -11,7 +11,7 @@ use voltile_base::text::joined;
 use voltile_base::units;
 
 use super::failure::Failure;
-use super::load::listed;
+use super::load::fault_list;
 use super::log::LogWriter;
 use super::sources::ConfigurationChoice;
 use super::{output, tiers};
@@ -50,6 +50,9 @@ pub(super) struct DirectoryChoice {
     configured: ConfigurationChoice,
 }
 
+/// The minimum width of the column of tokens, in characters.
+const MIN_WIDTH: usize = 5;
+
 /// The cache directory of a command.
 struct OpenedCache {
     path: PathBuf,
@@ -65,7 +68,7 @@ impl DirectoryChoice {
         } else {
             let loaded = config::load(&self.configured.layers().or_default_file());
             if !loaded.faults.is_empty() {
-                return Err(Failure::Usage(listed(&loaded.faults)));
+                return Err(Failure::Usage(fault_list(&loaded.faults)));
             }
             let Some(path) = loaded.settings.cache.directory else {
                 let problem = "no cache directory is configured: set cache.directory, or name one with --directory DIR";
@@ -128,7 +131,7 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
     });
     let mut text = format!("{}{budget}\n", cache.path.display());
     let widths = contents.iter().map(|each| each.token.len());
-    let width = widths.max().unwrap_or_default().max(5);
+    let width = widths.max().unwrap_or_default().max(MIN_WIDTH);
     for each in contents.iter().chain([all]) {
         let token = output::escaped(&each.token);
         let tiles = each.tiles;

@@ -3,7 +3,7 @@
 use voltile_base::notice::Severity;
 
 use super::failure::Failure;
-use super::load::{NOTHING_TO_SERVE, certificates, listed, load};
+use super::load::{NOTHING_TO_SERVE, fault_list, load, read_certificates};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
@@ -11,11 +11,13 @@ use crate::catalog::tell;
 use crate::config;
 
 pub(super) fn run(log: &LogWriter, sources: &Sources) -> Result<(), Failure> {
-    let mut read = config::load(&sources.layers()?);
-    read.faults.extend(read.shortage.take());
-    let mut loaded = load(log, read);
-    certificates(&mut loaded);
-    // A server would serve the other datasets; here errors count as faults.
+    let mut configuration = config::load(&sources.layers()?);
+    // Too little memory for a server is a fault.
+    configuration.faults.extend(configuration.shortage.take());
+    let mut loaded = load(log, configuration);
+    // Only for the faults that this adds.
+    read_certificates(&mut loaded);
+    // A server serves the other datasets in spite of an error; here errors count as faults.
     let (errors, rest): (Vec<_>, Vec<_>) = loaded
         .notices
         .drain(..)
@@ -27,7 +29,7 @@ pub(super) fn run(log: &LogWriter, sources: &Sources) -> Result<(), Failure> {
     loaded.faults.extend(loaded.catalog.names_faults());
     loaded.faults.sort();
     if !loaded.faults.is_empty() {
-        return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
+        return Err(anyhow::Error::msg(fault_list(&loaded.faults)).into());
     }
     let datasets: Vec<_> = loaded.catalog.datasets().collect();
     if datasets.is_empty() {

@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &CompletionsArguments, program: &Command) -> Result
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,
-        &mut offered(program),
+        &mut without_hidden(program),
         "voltile",
         &mut script,
     );
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &CompletionsArguments, program: &Command) -> Result
 }
 
 /// The program without its hidden commands, which the generator would complete too.
-fn offered(program: &Command) -> Command {
+fn without_hidden(program: &Command) -> Command {
     let shown = program
         .get_subcommands()
         .filter(|command| !command.is_hide_set())

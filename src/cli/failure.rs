@@ -1,10 +1,11 @@
-//! Why a command failed, which decides the exit status.
+//! The failure of a command.
 
 use std::fmt;
 
 /// Why a command failed; decides the exit status.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// The command is valid, but its work failed.
     Work(anyhow::Error),
     /// The command or its configuration is invalid.
     Usage(String),

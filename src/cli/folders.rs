@@ -1,8 +1,8 @@
 //! The HDF5 files in folders that are served, and in the folders below them.
 //!
 //! A folder is read again only when its modification time has changed, which adding, removing and
-//! renaming files does. A file that may become an HDF5 file without a change of the folder is read
-//! each time: an empty file, or a file just written.
+//! renaming files does. A file that may become an HDF5 file without a change of the folder, such as
+//! an empty file or a file just written, is looked at in each search.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -30,7 +30,7 @@ const FOLDER_SETTLES: Duration = Duration::from_secs(3);
 /// How long after its last change a file counts as still being written.
 const FILE_SETTLES: Duration = Duration::from_secs(60);
 /// The shortest pause between two searches, in multiples of the time that the last one took.
-const PAUSE: u32 = 10;
+const PAUSE_FACTOR: u32 = 10;
 
 /// The state of a file or folder when it was last looked at: device, inode and length, and the
 /// times of the last change of contents, and of contents or attributes.
@@ -120,12 +120,13 @@ impl Folders {
         Ok(files)
     }
 
-    /// The shortest time until the next search: a slow file system is not busy with searches.
+    /// The shortest time until the next search: searches must not keep a slow file system busy.
     pub fn pause(&self) -> Duration {
-        PAUSE * self.took
+        PAUSE_FACTOR * self.took
     }
 
-    /// Notes the files that are not open yet, and are about to be tried or being tried.
+    /// Notes the files that are not open yet, and are about to be tried or being tried. The noted
+    /// state of a file that is being tried stays: it may have changed since.
     pub fn note_tried<'p>(&mut self, paths: impl Iterator<Item = &'p Path>) {
         let before = mem::take(&mut self.tried);
         for path in paths {
@@ -178,10 +179,10 @@ struct FolderSearch {
 impl FolderSearch {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
         let named = folders.iter().map(|folder| (None, folder.clone()));
-        let mut level: Vec<(Option<SearchRoot>, PathBuf)> = named.collect();
+        let mut at_depth: Vec<(Option<SearchRoot>, PathBuf)> = named.collect();
         for _ in 0..=depth {
             let mut below = Vec::new();
-            for (root, folder) in level {
+            for (root, folder) in at_depth {
                 if self.entries > MAX_ENTRIES {
                     break;
                 }
@@ -191,21 +192,21 @@ impl FolderSearch {
                     Err(error) if root.is_none() => {
                         return Err(io::Error::new(error.kind(), message(&error)));
                     }
-                    // It was removed since the folder above was read.
+                    // The folder was removed since the folder above was read.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => {
                         self.remarks.insert(message(&error));
                     }
                 }
             }
-            level = below;
+            at_depth = below;
         }
         self.conclude(folders, depth);
         Ok(())
     }
 
-    /// Takes the files of a folder; returns the folders below it. A folder without a root is one
-    /// that the user named.
+    /// Adds the files of a folder to the search; returns the folders in it, with their root. A
+    /// folder without a root is one that the user named.
     fn visit(
         &mut self,
         root: Option<&SearchRoot>,
@@ -216,8 +217,8 @@ impl FolderSearch {
         } else {
             folder.symlink_metadata()
         }?;
-        let is_within = about.is_dir() && root.is_none_or(|root| root.device == about.dev());
-        if !is_within || !self.seen.insert((about.dev(), about.ino())) {
+        let is_searched = about.is_dir() && root.is_none_or(|root| root.device == about.dev());
+        if !is_searched || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(Vec::new());
         }
         let listing = match self.before.remove(folder) {
@@ -286,7 +287,7 @@ struct FolderListing {
     stamp: FileStamp,
     /// Whether every later change of the folder changes its stamp.
     is_settled: bool,
-    /// The format, if the folder is a tree of another format.
+    /// The format, if the folder is a tree of another format, such as Zarr.
     tree: Option<&'static str>,
     /// The number of entries that were looked at.
     entries: usize,
@@ -294,7 +295,8 @@ struct FolderListing {
     files: Vec<PathBuf>,
     /// The first file that cannot be read, with the error.
     unreadable: Option<(PathBuf, String)>,
-    /// The files that may become HDF5 files without a change of the folder, and the symbolic links.
+    /// The files that may become HDF5 files without a change of the folder, and the symbolic links,
+    /// with the state of each when it was looked at.
     unsettled: Vec<(PathBuf, Option<FileStamp>)>,
     folders: Vec<PathBuf>,
 }
@@ -362,7 +364,7 @@ impl FolderListing {
                 Ok(FileContent::Hdf5) => self.files.push(path.clone()),
                 Ok(FileContent::Foreign) => {}
                 Ok(FileContent::Unsettled) => self.unsettled.push((path.clone(), stamp)),
-                // It was removed since the folder was read.
+                // The file was removed since the folder was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     self.unsettled.push((path.clone(), stamp));
@@ -402,14 +404,13 @@ fn is_part(path: &Path, all: &[PathBuf]) -> bool {
     let Some(name) = path.file_stem().and_then(OsStr::to_str) else {
         return false;
     };
-    detector_master(name)
-        .or_else(|| bigdata_run(name))
-        .is_some_and(|whole| {
-            // The name of the whole file is this one and an extension.
-            let first = path.with_file_name(format!("{whole}."));
-            let next = all.get(all.partition_point(|other| *other < first));
-            next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
-        })
+    let Some(whole) = detector_master(name).or_else(|| bigdata_run(name)) else {
+        return false;
+    };
+    // If `run_master.h5` exists, it is the first file in order from `run_master.` on.
+    let before = path.with_file_name(format!("{whole}."));
+    let next = all.get(all.partition_point(|other| *other < before));
+    next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
 }
 
 /// The stem of the master file of a detector's frames: `run_master` for `run_data_000001`.
@@ -460,7 +461,7 @@ fn content_of(path: &Path) -> io::Result<FileContent> {
     Ok(FileContent::Foreign)
 }
 
-/// Whether the last change is less than `limit` ago, or lies in the future.
+/// Whether the last change is less than `limit` ago, lies in the future, or is unknown.
 fn is_younger(about: &Metadata, limit: Duration) -> bool {
     let age = about
         .modified()

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::Failure;
-use super::load::{listed, load};
+use super::load::{fault_list, load};
 use super::log::LogWriter;
 use super::output;
 use crate::catalog::{advice, tell};
@@ -31,7 +31,7 @@ pub(super) struct InspectArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), Failure> {
-    let file = super::sources::file(arguments.file.clone())?;
+    let file = super::sources::location(arguments.file.clone())?;
     let layers = Layers {
         files: vec![file.clone()],
         ..Layers::default()
@@ -43,7 +43,7 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
     let loaded = load(log, configured);
     if !loaded.faults.is_empty() {
         tell(&loaded.notices);
-        return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
+        return Err(anyhow::Error::msg(fault_list(&loaded.faults)).into());
     }
     let catalog = loaded.catalog;
     let Some(dataset) = catalog.datasets().next() else {

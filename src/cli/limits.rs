@@ -36,9 +36,9 @@ pub(super) fn close_for_children() {
 pub(super) fn share_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
-        const PROCESSORS: usize = 8;
+        const PROCESSORS_PER_ARENA: usize = 8;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let arenas = i32::try_from(processors.div_ceil(PROCESSORS)).unwrap_or(1);
+        let arenas = i32::try_from(processors.div_ceil(PROCESSORS_PER_ARENA)).unwrap_or(1);
         #[allow(unsafe_code, reason = "a call into the C library")]
         // SAFETY: it takes two numbers, and only changes how many arenas are created from now on.
         let set = unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
@@ -61,8 +61,8 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// Descriptors owned by each HTTP thread.
 const WORKER_DESCRIPTORS: usize = 4;
 
-/// The number of descriptors that client connections may take: the half not used by data files,
-/// without the descriptors of the rest of the server.
+/// The number of descriptors that client connections may take: of the half that data files do not
+/// use, those that the rest of the server does not need.
 pub(super) fn max_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
     let others = OTHER_DESCRIPTORS.saturating_add(WORKER_DESCRIPTORS.saturating_mul(workers));
@@ -90,7 +90,9 @@ pub(super) fn is_superuser() -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    // Each line has the first user in the namespace, the first user outside of it, and the count.
+    // Each line has the first user in the namespace, the first user outside of it, and the count:
+    // `0 0 4294967295` on the machine itself, `0 1000 1` in a rootless container. An unreadable map
+    // counts as the machine's.
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let mut users = map.split_whitespace().take(2);
     users.all(|user| user == "0")
@@ -108,7 +110,7 @@ pub(super) fn has_room(bytes: u64) -> bool {
         return false;
     };
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // Without MAP_NORESERVE the system may refuse more than its memory.
+    // Without MAP_NORESERVE the system may refuse a mapping that is larger than its memory.
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[allow(unsafe_code, reason = "calls into the C library")]
     // SAFETY: a new mapping, where the system likes, that nothing uses and that is unmapped at

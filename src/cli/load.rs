@@ -29,7 +29,7 @@ pub(super) struct LoadedCatalog {
     pub faults: Vec<Fault>,
     /// The notices about the datasets.
     pub notices: Vec<(Severity, Fault)>,
-    /// Files in folders that cannot be opened.
+    /// Files in folders that cannot be opened; they are not in the settings.
     pub left_out: Vec<(Location, Fault)>,
     /// Datasets that cannot be opened until their store answers.
     pub unreachable: Vec<Fault>,
@@ -58,28 +58,32 @@ pub(super) fn render_pool(catalog: &Catalog, settings: &Settings) -> io::Result<
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
-pub(super) fn load(log: &LogWriter, read: config::Loaded) -> LoadedCatalog {
-    let mut loaded = open(log, read, usize::MAX);
+pub(super) fn load(log: &LogWriter, configuration: config::Loaded) -> LoadedCatalog {
+    let mut loaded = open(log, configuration, usize::MAX);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
     loaded
 }
 
 /// Logs in the configured format from now on. A faulty configuration is reported as text.
-pub(super) fn choose_log_format(log: &LogWriter, read: &config::Loaded) {
-    if read.faults.is_empty() {
-        log.choose_format(read.settings.log.format);
+pub(super) fn choose_log_format(log: &LogWriter, configuration: &config::Loaded) {
+    if configuration.faults.is_empty() {
+        log.choose_format(configuration.settings.log.format);
     }
 }
 
 /// Opens the files of settings; logs warnings and collects faults. Opens at most `max_found` of the
 /// files found in folders; the catalogue opens the rest later.
-pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> LoadedCatalog {
-    choose_log_format(log, &read);
+pub(super) fn open(
+    log: &LogWriter,
+    configuration: config::Loaded,
+    max_found: usize,
+) -> LoadedCatalog {
+    choose_log_format(log, &configuration);
     let mut metrics = Metrics::default();
     metrics.log_lines_lost = log.lost_lines();
-    let mut settings = read.settings;
-    let mut faults = read.faults;
+    let mut settings = configuration.settings;
+    let mut faults = configuration.faults;
     let opened = open_catalog(&settings, max_found, &metrics);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
@@ -88,7 +92,7 @@ pub(super) fn open(log: &LogWriter, read: config::Loaded, max_found: usize) -> L
             left_out.push((file, fault));
         }
     }
-    for warning in read.warnings {
+    for warning in configuration.warnings {
         tracing::warn!("{warning}");
     }
     for warning in opened.warnings {
@@ -132,8 +136,8 @@ fn directory_fault(directory: &Path) -> Option<Fault> {
     Some(Fault::new("cache.directory", error.to_string()))
 }
 
-/// Reads the certificate and key for TLS, if configured; adds the faults of their files.
-pub(super) fn certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
+/// Reads the certificate and key for TLS, if configured; adds their files' faults to `loaded`.
+pub(super) fn read_certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
     let mut keys = loaded.faults.iter().map(|fault| &fault.key);
     if keys.any(|key| key.starts_with("server.tls")) {
@@ -150,7 +154,7 @@ pub(super) fn certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificate
 }
 
 /// All faults in one text, one per line.
-pub(super) fn listed(faults: &[Fault]) -> String {
+pub(super) fn fault_list(faults: &[Fault]) -> String {
     let count = faults.len();
     let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
     format!(
@@ -165,18 +169,18 @@ pub(super) fn load_without_faults(
     log: &LogWriter,
     layers: &Layers,
 ) -> Result<LoadedCatalog, Failure> {
-    let loaded = faultless(load(log, config::load(layers)))?;
+    let loaded = ensure_faultless(load(log, config::load(layers)))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     Ok(loaded)
 }
 
-/// Fails if settings or catalogue have faults.
-pub(super) fn faultless(loaded: LoadedCatalog) -> Result<LoadedCatalog, Failure> {
+/// Fails if settings or catalogue have faults; logs the notices about the datasets.
+pub(super) fn ensure_faultless(loaded: LoadedCatalog) -> Result<LoadedCatalog, Failure> {
     tell(&loaded.notices);
     if !loaded.faults.is_empty() {
-        return Err(Failure::Usage(listed(&loaded.faults)));
+        return Err(Failure::Usage(fault_list(&loaded.faults)));
     }
     Ok(loaded)
 }

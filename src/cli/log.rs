@@ -26,7 +26,7 @@ use crate::config::LogFormat;
 
 /// The maximum number of lines that wait to be written.
 const MAX_LINES: usize = 2048;
-/// The time limit for writing the lines that wait when the process ends.
+/// The time limit for writing the lines that wait, for example when the process ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The log of this process; clones are the same log.
@@ -42,7 +42,7 @@ pub(super) struct LogWriter {
 enum QueueEntry {
     Line(Vec<u8>),
     /// Dropped once all lines before it are written.
-    Mark(#[allow(dead_code, reason = "only its end is noticed")] Sender<()>),
+    Mark(#[allow(dead_code, reason = "the receiver only notices that it is dropped")] Sender<()>),
 }
 
 impl LogWriter {
@@ -67,8 +67,8 @@ impl LogWriter {
         }
     }
 
-    /// Takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the lines, in the
-    /// syntax of [`Targets`].
+    /// Makes this the log to which `tracing` and panics write. `VOLTILE_LOG` says which lines are
+    /// logged, in the syntax of [`Targets`].
     pub fn install(&self) {
         let filter = std::env::var("VOLTILE_LOG").unwrap_or_default();
         let parsed = match filter.as_str() {
@@ -76,31 +76,31 @@ impl LogWriter {
             filter => filter.parse::<Targets>(),
         };
         let problem = parsed.as_ref().err().map(ToString::to_string);
-        let lines = || {
+        let format_layer = || {
             let writer = self.clone();
-            // Otherwise a line that cannot be written is reported by a macro that panics for the
-            // same reason.
             tracing_subscriber::fmt::layer()
+                // Otherwise a line that cannot be written is reported by a macro that panics for
+                // the same reason.
                 .log_internal_errors(false)
                 .with_ansi(io::stderr().is_terminal())
                 .with_target(false)
                 .with_writer(move || writer.clone())
         };
-        let json = lines()
+        let json = format_layer()
             .json()
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false);
         // Each event passes the filter of one of the two formats; or of both or none, if the format
         // changes between the filters.
-        let is_chosen = |is_of_json: bool| {
+        let filter_of = |wants_json: bool| {
             let is_json = Arc::clone(&self.is_json);
-            dynamic_filter_fn(move |_, _| is_json.load(Ordering::Relaxed) == is_of_json)
+            dynamic_filter_fn(move |_, _| is_json.load(Ordering::Relaxed) == wants_json)
         };
-        let text = lines().with_filter(is_chosen(false));
+        let text = format_layer().with_filter(filter_of(false));
         tracing_subscriber::registry()
             .with(parsed.unwrap_or_else(|_| default_targets()))
-            .with(text.and_then(json.with_filter(is_chosen(true))))
+            .with(text.and_then(json.with_filter(filter_of(true))))
             .init();
         if let Some(problem) = problem {
             tracing::warn!(

@@ -1,9 +1,9 @@
 //! The memory that this process may use: the machine's memory, or less if a control group limits
 //! it.
 //!
-//! Control groups of version 2 and version 1 are read, which may be mounted side by side. The
-//! limits of the process's group and of all groups above it count, as far as they can be seen: a
-//! container may see only part of the groups.
+//! Control groups of version 1 and version 2, which may be mounted side by side, are both read. The
+//! limits of the process's group and of all groups above it count, as far as they are visible: a
+//! container may see only some of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn limit(root: &Path) -> Option<u64> {
     let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
     let mounts: Vec<CgroupMount> = mounts.lines().filter_map(CgroupMount::parse).collect();
     let limits = groups.lines().filter_map(|line| {
-        // The hierarchy's number, its controllers, and the group's path.
+        // NUMBER:CONTROLLERS:PATH, such as `4:cpu,memory:/a/b`; version 2 is `0::/a/b`.
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         mounts
             .iter()
@@ -58,6 +58,7 @@ impl CgroupMount {
     /// cgroup2 rw`; `None` if it is not a hierarchy that limits memory.
     fn parse(line: &str) -> Option<Self> {
         let (mount, system) = line.split_once(" - ")?;
+        // Before the dash: id, parent, device, root, mount point; after it: type, source, options.
         let mut mount = mount.split(' ').skip(3);
         let group = mount.next()?.into();
         let mount_point = mount.next()?.trim_start_matches('/').into();
@@ -77,12 +78,12 @@ impl CgroupMount {
     /// the mount of the hierarchy with these controllers.
     fn limit(&self, root: &Path, controllers: &str, path: &Path) -> Option<u64> {
         // Version 2 has one hierarchy, whose controllers are not named.
-        let is_of_mount = if self.is_version_2 {
+        let is_this_mount = if self.is_version_2 {
             controllers.is_empty()
         } else {
             controllers.split(',').any(|name| name == "memory")
         };
-        if !is_of_mount {
+        if !is_this_mount {
             return None;
         }
         // In a container the path may be the host's; only the mounted group is visible then.

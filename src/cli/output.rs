@@ -14,7 +14,7 @@ use super::log::LogWriter;
 
 /// Prints text for people; succeeds if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    unless_closed(stream(text))
+    ignore_closed_pipe(stream(text))
 }
 
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
@@ -36,13 +36,13 @@ pub(super) fn print_as<T: Serialize>(
 
 /// Prints bytes unchanged.
 pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    unless_closed(written(bytes))
+    ignore_closed_pipe(write(bytes))
 }
 
 /// Prints text for people, from a command that is of no use without a reader: fails if the reader
 /// has closed the pipe.
 pub(super) fn stream(text: &str) -> Result<(), Failure> {
-    written(terminal_safe(text).as_bytes())
+    write(terminal_safe(text).as_bytes())
 }
 
 /// Prints an error message on standard error.
@@ -57,17 +57,17 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
 
 /// Escapes control characters, including line breaks, in a name to be printed within a line.
 pub(super) fn escaped(name: &str) -> String {
-    replaced(name, is_control)
+    escape(name, is_control)
 }
 
 /// Escapes control characters in text, except line feeds and tabs.
 pub(super) fn terminal_safe(text: &str) -> String {
-    replaced(text, |character| {
+    escape(text, |character| {
         is_control(character) && !matches!(character, '\n' | '\t')
     })
 }
 
-fn replaced(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match is_escaped(character) {
@@ -78,27 +78,27 @@ fn replaced(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Control characters, and Unicode characters that reorder or break lines.
+/// Whether this is a control character, or a Unicode character that reorders or breaks lines.
 pub(super) fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn written(bytes: &[u8]) -> Result<(), Failure> {
+fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     as_failure(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Turns an error of standard output into a failure.
-pub(super) fn as_failure(written: io::Result<()>) -> Result<(), Failure> {
-    written.map_err(|error| match error.kind() {
+pub(super) fn as_failure(result: io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::NobodyReads,
         _ => anyhow::anyhow!("standard output cannot be written: {error}").into(),
     })
 }
 
-fn unless_closed(written: Result<(), Failure>) -> Result<(), Failure> {
-    match written {
+fn ignore_closed_pipe(result: Result<(), Failure>) -> Result<(), Failure> {
+    match result {
         Err(Failure::NobodyReads) => Ok(()),
         other => other,
     }

@@ -100,15 +100,15 @@ enum FromChild {
 /// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
     name_process();
-    let latest = Instant::now() + TRIAL_READS;
+    let reads_end = Instant::now() + TRIAL_READS;
     let mut first = String::new();
     if io::stdin().read_line(&mut first)? == 0 {
         return Ok(());
     }
     let bounds: Bounds = serde_json::from_str(&first)?;
-    let lacking = confine::trial_child(&bounds);
+    let unenforced = confine::trial_child(&bounds);
     memory::watch(bounds.memory)?;
-    say(&lacking.join("; "))?;
+    say(&unenforced.join("; "))?;
     let relay = Relay::new(Box::new(|wanted| {
         say(&serde_json::to_string(&FromChild::Wanted(wanted.clone()))?)
     }));
@@ -123,7 +123,7 @@ pub(super) fn run() -> Result<(), Failure> {
     })?;
     for trial in trials {
         limits::allow_cpu_seconds(cpu_seconds(&trial));
-        trial.run(latest, &store);
+        trial.run(reads_end, &store);
         say(&serde_json::to_string(&FromChild::Done)?)?;
     }
     Ok(())
@@ -204,9 +204,9 @@ fn try_each(
     trials: &[Trial],
     ended: &(dyn Fn(Location, Option<String>) + Sync),
 ) {
-    let children = children(files.trial_memory);
+    let children = child_count(files.trial_memory);
     let memory = (files.trial_memory / children as u64).min(MAX_MEMORY);
-    // Objects are read by this process.
+    // The child may read only files: objects have no path, and this process reads them for it.
     let paths = trials
         .iter()
         .filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
@@ -222,8 +222,8 @@ fn try_each(
             }
             let start = &|| TrialChild::start(program, store, &bounds);
             let why = match run_trial(start, child.take(), trial) {
-                Ok(TrialOutcome::Survived(living)) => {
-                    child = Some(living);
+                Ok(TrialOutcome::Survived(survivor)) => {
+                    child = Some(survivor);
                     None
                 }
                 Ok(TrialOutcome::Died(why) | TrialOutcome::Late(why)) => Some(why),
@@ -236,7 +236,7 @@ fn try_each(
 
 /// The number of children that run side by side and share `memory` bytes: at least two if the
 /// memory suffices, because a file may take long.
-fn children(memory: u64) -> usize {
+fn child_count(memory: u64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
     cores.clamp(2, MAX_CHILDREN).min(fitting).max(1)
@@ -274,7 +274,7 @@ fn not_tried(error: &io::Error) -> String {
 struct TrialChild {
     child: Child,
     input: ChildInput,
-    /// One for each trial that the child finishes. An error is the reason to kill it.
+    /// Receives a message for each trial that the child finishes, or the reason to kill the child.
     done: Receiver<Result<(), &'static str>>,
     /// The object on trial: the child may read all objects in its folder and below.
     on_trial: Arc<Mutex<Option<Address>>>,
@@ -340,7 +340,7 @@ impl TrialChild {
         if ended == Ok(Ok(())) {
             return Ok(TrialOutcome::Survived(self));
         }
-        // It may only have closed its output: then `wait` would not return.
+        // The child may only have closed its output: then `wait` would not return.
         self.child.kill()?;
         let status = self.child.wait()?;
         Ok(match ended {
@@ -381,8 +381,8 @@ fn hear_child(
     done: &Sender<Result<(), &'static str>>,
 ) {
     let mut out = BufReader::new(out);
-    if let Some(lacking) = next_line(&mut out).filter(|lacking| !lacking.is_empty()) {
-        tracing::debug!("a trial child is not fully confined: {lacking}");
+    if let Some(unenforced) = next_line(&mut out).filter(|line| !line.is_empty()) {
+        tracing::debug!("a trial child is not fully confined: {unenforced}");
     }
     while let Some(line) = next_line(&mut out) {
         match serde_json::from_str(&line) {
@@ -438,7 +438,7 @@ impl ChildInput {
     fn start(mut pipe: ChildStdin, memory: u64) -> io::Result<Self> {
         let (queue, messages) = channel::<ChildMessage>();
         let unread = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&unread);
+        let still_unread = Arc::clone(&unread);
         start_thread("trials", move || {
             for message in messages {
                 let written = writeln!(pipe, "{}", message.line);
@@ -446,7 +446,7 @@ impl ChildInput {
                     tracing::debug!("a trial child takes no more input: {error}");
                     break;
                 }
-                counted.fetch_sub(message.expected, Ordering::Relaxed);
+                still_unread.fetch_sub(message.expected, Ordering::Relaxed);
             }
         })?;
         Ok(Self {
@@ -456,8 +456,8 @@ impl ChildInput {
         })
     }
 
-    /// Counts an answer that was asked for; `false` if it is too long, or the child does not read
-    /// its answers.
+    /// Counts an answer that was asked for as unread; returns `false` if the unread answers are now
+    /// longer than the child's memory.
     fn expect(&self, expected: u64) -> bool {
         let before = self.unread.fetch_add(expected, Ordering::Relaxed);
         before.saturating_add(expected) <= self.memory

@@ -56,9 +56,9 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
     // Verify chunks before writing files: there is no idle time later.
     loaded.catalog.chunks().verify_at_once();
     let files = by_file(&loaded.catalog, &arguments.token)?;
-    let output = arguments.output.as_ref().map(|_| "--output");
-    let rechunk = arguments.rechunk.as_ref().map(|_| "--rechunk");
-    if let Some(option) = output.or(rechunk)
+    let output_option = arguments.output.as_ref().map(|_| "--output");
+    let rechunk_option = arguments.rechunk.as_ref().map(|_| "--rechunk");
+    if let Some(option) = output_option.or(rechunk_option)
         && files.len() != 1
     {
         return Err(Failure::Usage(format!(
@@ -70,8 +70,8 @@ pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), F
     let chunks = loaded.catalog.chunks();
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
-        let made = make_levels(arguments, number, file, wanted, threads, chunks.activity());
-        if let Err(failure) = made {
+        let outcome = make_levels(arguments, number, file, wanted, threads, chunks.activity());
+        if let Err(failure) = outcome {
             output::complain(log, &failure.to_string());
             failed += 1;
         }
@@ -108,15 +108,14 @@ fn by_file(
                 scaling: dataset.style.scaling,
                 voxel_size: dataset.style.voxel_size,
             };
-            let of_file = files.entry(channel.file.clone()).or_default();
-            of_file.push(wanted);
+            files.entry(channel.file.clone()).or_default().push(wanted);
         }
     }
     Ok(files)
 }
 
-/// Makes the levels of a file, the one with this number, and prints them; fails if any level could
-/// not be made.
+/// Makes the missing levels of a file and prints their names; fails if any level could not be made.
+/// `number` is the file's place among all files of the command.
 fn make_levels(
     arguments: &PyramidArguments,
     number: u64,
@@ -167,7 +166,7 @@ fn make_levels(
 /// The file to write, and what it is to be.
 fn output_of(arguments: &PyramidArguments, file: &Location) -> Result<(Location, Role), Failure> {
     if let Some(volume) = &arguments.rechunk {
-        return Ok((super::sources::file(volume.clone())?, Role::Volume));
+        return Ok((super::sources::location(volume.clone())?, Role::Volume));
     }
     let advice = format!(
         "levels are looked for beside a file; write a local copy that has all levels: voltile pyramid --rechunk FILE.h5 {file}"
@@ -177,17 +176,17 @@ fn output_of(arguments: &PyramidArguments, file: &Location) -> Result<(Location,
         Some(output) => output.clone(),
         None => sidecar_path(path),
     };
-    Ok((super::sources::file(sidecar)?, Role::Sidecar))
+    Ok((super::sources::location(sidecar)?, Role::Sidecar))
 }
 
-/// The path of a file; fails for an object in a store, and says `why`.
-fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
+/// The path of a file; fails for an object in a store, with this advice.
+fn local<'a>(file: &'a Location, advice: &str) -> Result<&'a Path, Failure> {
     file.path()
-        .ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
+        .ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {advice}")))
 }
 
-/// Measures the windows of channels. A rechunked volume keeps the windows of its original:
-/// percentiles measured on the volume would differ.
+/// Measures the windows of channels, which a rechunked volume takes over from its original:
+/// percentiles measured on the new volume would differ.
 fn measure_windows(wanted: &[WantedChannel]) {
     for WantedChannel { channel, .. } in wanted {
         match channel.survey() {

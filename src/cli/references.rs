@@ -54,11 +54,11 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
     let image = chosen_image(&loaded.catalog, token, arguments.channel.as_deref())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let prefix = loaded.settings.server.references.as_deref();
-    let write = |out: &mut dyn Write| write_references(&image, prefix, out);
+    let write_to = |out: &mut dyn Write| write_references(&image, prefix, out);
     let path = &arguments.output;
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
-        write(&mut text)?;
+        write_to(&mut text)?;
         return output::print_bytes(&text);
     }
     // The file gets its name when it is whole, and has the permissions of other new files.
@@ -67,7 +67,7 @@ pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<()
         .tempfile_in(folder_of(path));
     let unwritable = || format!("{} cannot be written", path.display());
     let mut out = BufWriter::new(partial.with_context(unwritable)?);
-    write(&mut out)?;
+    write_to(&mut out)?;
     out.into_inner()
         .with_context(unwritable)?
         .persist(path)

@@ -31,7 +31,7 @@ const SEARCH_INTERVAL: Duration = Duration::from_secs(2);
 /// The maximum number of datasets that a line of the log names.
 const MAX_NAMES: usize = 20;
 
-/// Reloads configuration and files while the server runs.
+/// Reloads configuration and files while the server runs. An *order* to reload is a SIGHUP.
 pub(super) struct Reloader {
     pub log: LogWriter,
     pub layers: Layers,
@@ -52,13 +52,13 @@ impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the
     /// process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
-        remember(&mut self.layers, &self.started);
+        remember_tokens(&mut self.layers, &self.started);
         start_thread("reload", move || self.run(&orders))
     }
 
     /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
     fn run(&mut self, orders: &Receiver<()>) {
-        // This thread opens files, and may then have libhdf5's lock.
+        // This thread opens files, and may then have libhdf5's lock. It does not render.
         self.service.stalls().watch_thread(false);
         let is_waiting = self
             .service
@@ -67,28 +67,28 @@ impl Reloader {
             .values()
             .any(|closed| *closed == Closed::Waiting);
         if is_waiting {
-            self.reload(false);
+            self.reload_unordered();
         }
         loop {
-            let usual = self
+            let watching = self
                 .watch
                 .or((!self.folders.is_empty()).then_some(SEARCH_INTERVAL));
-            let soon = self.is_pending.then_some(SEARCH_INTERVAL);
-            let order = match usual.into_iter().chain(soon).min() {
+            let pending = self.is_pending.then_some(SEARCH_INTERVAL);
+            let order = match watching.into_iter().chain(pending).min() {
                 Some(interval) => orders.recv_timeout(interval.max(self.folders.pause())),
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            // Several signals at once are one.
+            // Several orders at once are one.
             while orders.try_recv().is_ok() {}
             match order {
                 Ok(()) => self.reload_by_order(),
-                Err(RecvTimeoutError::Timeout) => self.reload(false),
+                Err(RecvTimeoutError::Timeout) => self.reload_unordered(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Reloads after a signal: also creates the cache directory if it is missing, and tells the
+    /// Reloads after SIGHUP: also creates the cache directory if it is missing, and tells the
     /// service manager, which may have sent the signal.
     fn reload_by_order(&mut self) {
         systemd::reloading();
@@ -101,7 +101,12 @@ impl Reloader {
         systemd::ready(&status(&self.service.catalog()));
     }
 
-    /// Reloads once, by order or because an interval is over.
+    /// Reloads because an interval is over, or datasets wait to be opened.
+    fn reload_unordered(&mut self) {
+        self.reload(false);
+    }
+
+    /// Reloads once. Without an order, only changes and new problems are logged.
     fn reload(&mut self, is_ordered: bool) {
         match self.try_reload(is_ordered) {
             Ok(reloaded) => {
@@ -126,21 +131,23 @@ impl Reloader {
         }
     }
 
+    /// Returns what has changed; or the problems, with which the settings in force stay. An order
+    /// also has all folders read again, broken files tried again, and credentials renewed.
     fn try_reload(&mut self, is_ordered: bool) -> Result<Reloaded, Vec<String>> {
         if is_ordered {
             self.folders.forget();
             self.service.catalog().store().renew_credentials();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
-        let read = config::load(&self.layers);
-        if !read.faults.is_empty() {
-            return Err(texts(&read.faults));
+        let configuration = config::load(&self.layers);
+        if !configuration.faults.is_empty() {
+            return Err(texts(&configuration.faults));
         }
-        let mut settings = read.settings;
-        remember(&mut self.layers, &settings);
+        let mut settings = configuration.settings;
+        remember_tokens(&mut self.layers, &settings);
         let unchangeable = config::restart_only(&self.started, &mut settings);
         if is_ordered {
-            for warning in read.warnings {
+            for warning in configuration.warnings {
                 tracing::warn!("{warning}");
             }
             if !unchangeable.is_empty() {
@@ -157,7 +164,7 @@ impl Reloader {
             .filter(|(token, _)| catalog.dataset(token).is_none())
             .filter_map(|(_, dataset)| dataset.found_in.as_ref().and(dataset.file.as_ref()));
         self.folders.note_tried(unopened.map(Location::as_path));
-        let renewed = self.renewed(&settings)?;
+        let renewed = self.new_certificates(&settings)?;
         let reloaded = self
             .service
             .reload(settings.clone(), is_ordered)
@@ -178,7 +185,7 @@ impl Reloader {
     }
 
     /// The certificate and key as they are now, if TLS is on and they have changed.
-    fn renewed(&self, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
+    fn new_certificates(&self, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
         let tls = self.certificates.as_ref().zip(settings.server.tls.as_ref());
         let Some((certificates, files)) = tls else {
             return Ok(None);
@@ -190,7 +197,8 @@ impl Reloader {
     fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
         let stalls = self.service.stalls();
         for (token, fault) in &reloaded.unopened {
-            // A stuck file has not changed when it answers: it must be tried again then.
+            // A file on a file system that does not answer is not noted: it would count as broken
+            // until it changes, but must be tried again as soon as the file system answers.
             if let Some(dataset) = settings.datasets.get(token)
                 && let Some(file) = &dataset.file
                 && stalls.ensure_answer([file.as_path()]).is_ok()
@@ -206,7 +214,7 @@ impl Reloader {
 }
 
 /// Notes the tokens of files found in folders, so that no other file gets one of them later.
-fn remember(layers: &mut Layers, settings: &Settings) {
+fn remember_tokens(layers: &mut Layers, settings: &Settings) {
     for (token, dataset) in &settings.datasets {
         let path = dataset.file.as_ref().and_then(Location::path);
         if let Some(path) = path

@@ -45,7 +45,7 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
             })
             .await?;
         if plan.is_black() {
-            output::complain(log, &outside(&catalog, &request));
+            output::complain(log, &outside_message(&catalog, &request));
         }
         service
             .fetch(&plan, demand, &std::sync::Arc::default(), None)
@@ -75,7 +75,7 @@ fn requested_tile(text: &str, mounts: &[Mount]) -> anyhow::Result<TileRequest> {
 }
 
 /// The message about a tile that shows nothing: the slices of its channels, and their size.
-fn outside(catalog: &Catalog, request: &TileRequest) -> String {
+fn outside_message(catalog: &Catalog, request: &TileRequest) -> String {
     let TileAddress { plane, level, .. } = request.address;
     let mut text = format!(
         "{request} lies outside of the volume, or at a time point without data, so the tile is black"
@@ -105,14 +105,11 @@ fn outside(catalog: &Catalog, request: &TileRequest) -> String {
 
 /// The path in a URL, without query and fragment; a text without a scheme is a path already.
 fn path_of(text: &str) -> &str {
-    let after_host = text
-        .split_once("://")
-        .and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
-    after_host
-        .unwrap_or(text)
-        .split(['?', '#'])
-        .next()
-        .unwrap_or_default()
+    let path = match text.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or(text, |slash| &rest[slash..]),
+        None => text,
+    };
+    path.split(['?', '#']).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use voltile_hdf5::store::Location;
 use super::failure::Failure;
 use super::folders::Folders;
 use super::load::{
-    NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open, render_pool,
+    NOTHING_TO_SERVE, choose_log_format, ensure_faultless, open, read_certificates, render_pool,
 };
 use super::log::LogWriter;
 use super::reload::{self, Reloader};
@@ -63,28 +63,31 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Failure> {
-    // First, because it changes the environment, which the thread that writes the log never reads.
+    // First, because it changes the environment, which no other thread may read meanwhile. The only
+    // other thread so far writes the log, and never reads it.
     let passed = PassedSockets::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
     let (mut layers, mut folders) = requested_layers(arguments)?;
+    // Before folders are searched, which may log problems.
     choose_log_format(log, &config::load(&layers));
     if limits::is_superuser() {
         tracing::warn!("{SUPERUSER}");
     }
     search(&mut folders, &mut layers)?;
-    let mut read = config::load(&layers);
-    read.faults.extend(read.shortage.take());
+    let mut configuration = config::load(&layers);
+    // Too little memory for a server is a fault.
+    configuration.faults.extend(configuration.shortage.take());
     let signals = ServerSignals::listen(log)?;
     if arguments.stop_with_input {
         signals.stop_with_input()?;
     }
     if arguments.demo {
-        demo_volume()?;
+        ensure_demo()?;
     }
-    let mut loaded = open(log, read, MAX_FOUND);
-    let certificates = certificates(&mut loaded);
-    let loaded = faultless(loaded)?;
+    let mut loaded = open(log, configuration, MAX_FOUND);
+    let certificates = read_certificates(&mut loaded);
+    let loaded = ensure_faultless(loaded)?;
     let settings = loaded.settings;
     let catalog = loaded.catalog;
     if catalog.datasets().next().is_none() && folders.is_empty() && loaded.unreachable.is_empty() {
@@ -119,14 +122,14 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     served
 }
 
-/// The layers of settings, before folders are searched.
+/// The layers of settings without the files in folders, and the folders to search for them.
 fn requested_layers(arguments: &ServeArguments) -> Result<(Layers, Folders), Failure> {
-    let (mut layers, folders) = arguments.sources.with_folders()?;
+    let (mut layers, folders) = arguments.sources.unsearched_layers()?;
     layers.bind.clone_from(&arguments.bind);
     if arguments.demo {
         let demo = demo::default_path(std::env::var_os)?;
         layers.files.push(demo.into());
-        // The demo counts as a file: the default configuration is for commands without files.
+        // The demo counts as a file, so ./voltile.toml is not read by default.
         layers
             .config
             .clone_from(&arguments.sources.configured.config);
@@ -192,8 +195,8 @@ fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Fai
     Ok(())
 }
 
-/// Creates the demo volume if necessary.
-fn demo_volume() -> Result<(), Failure> {
+/// Creates the demo volume if it is missing or outdated.
+fn ensure_demo() -> Result<(), Failure> {
     let path = demo::default_path(std::env::var_os)?;
     tracing::info!("the demo volume is {}", path.display());
     Ok(demo::ensure(&path)?)
@@ -214,19 +217,19 @@ async fn listen(
     sockets: Sockets,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
-    let descriptors = limits::max_connections(settings.server.workers.get());
+    let max_connections = limits::max_connections(settings.server.workers.get());
     let certificates = reloader.certificates.clone();
     let listening = http::start(
         Arc::clone(&site),
         &settings.server,
         sockets,
         certificates,
-        descriptors,
+        max_connections,
     )?;
     // Signals drain the server or make it reload from here on. This comes before its addresses are
     // printed, because a program that reads them may send a signal.
-    let (orders, ordered) = channel();
-    let stop = signals.serving(orders);
+    let (order_sender, orders) = channel();
+    let stop = signals.start_serving(order_sender);
     if !http::has_viewer() {
         tracing::info!(
             "this voltile was built without its viewer, and serves the simple page instead"
@@ -244,7 +247,7 @@ async fn listen(
         &listening.endpoints,
     ))?;
     systemd::ready(&reload::status(&reloader.service.catalog()));
-    reloader.start(ordered)?;
+    reloader.start(orders)?;
     let drain_delay = settings.server.drain_delay;
     actix_web::rt::spawn(stop_when_told(
         listening.server.handle(),
@@ -255,8 +258,8 @@ async fn listen(
     Ok(listening.server.await?)
 }
 
-/// Stops the server after the signal: `/readyz` is 503 from then on, and connections are accepted
-/// for `delay` more.
+/// Stops the server when `stop` is notified: `/readyz` is 503 from then on, and new connections are
+/// accepted for `delay` longer.
 async fn stop_when_told(
     server: ServerHandle,
     site: Arc<LiveSite>,
@@ -285,6 +288,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let datasets = catalog.datasets();
         let samples = datasets.filter_map(|dataset| Some((dataset, dataset.first_channel()?)));
         let mut samples: Vec<_> = samples.collect();
+        // Labels come last.
         samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
         for (dataset, channel) in samples.into_iter().take(MAX_SAMPLES) {
             let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);

@@ -17,6 +17,9 @@ use voltile_base::flow::start_thread;
 
 use super::log::LogWriter;
 
+/// The exit status after a signal is this plus the signal's number, as in shells.
+const KILLED: i32 = 128;
+
 /// Calls `stop` at the first Ctrl-C or SIGTERM. The second ends the process with status 1, as for
 /// any unfinished work.
 pub(super) fn stop_then_exit(
@@ -53,7 +56,7 @@ pub(super) struct ServerSignals {
     log: LogWriter,
 }
 
-/// Keeps SIGHUP from ending this process before there is a [`ServerSignals`], which takes a thread.
+/// Keeps SIGHUP from ending this process until [`ServerSignals`], which needs a thread, handles it.
 pub(super) fn outlive_hangups() -> io::Result<()> {
     signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
 }
@@ -65,14 +68,14 @@ impl ServerSignals {
             phase: Arc::default(),
             log: log.clone(),
         };
-        let heard = signals.clone();
-        listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| heard.hear(signal))?;
+        let own = signals.clone();
+        listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| own.handle(signal))?;
         Ok(signals)
     }
 
     /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process,
     /// and SIGHUP sends an order to `reload`.
-    pub fn serving(&self, reload: Sender<()>) -> Arc<Notify> {
+    pub fn start_serving(&self, reload: Sender<()>) -> Arc<Notify> {
         let stop = Arc::new(Notify::new());
         self.enter(ServerPhase::Serving {
             stop: Arc::clone(&stop),
@@ -91,11 +94,11 @@ impl ServerSignals {
         if let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
             tracing::warn!("standard input cannot be read, which counts as its end: {error}");
         }
-        // A signal to the server and to the program that started it also ends the input: that is
-        // one request to stop, not two.
+        // A signal to a process group ends the server's parent too, and so the input: that is one
+        // request to stop, not two.
         let is_stopping = matches!(*self.phase.lock(), ServerPhase::Stopping);
         if !is_stopping {
-            self.hear(SIGTERM);
+            self.handle(SIGTERM);
         }
     }
 
@@ -111,7 +114,7 @@ impl ServerSignals {
         }
     }
 
-    fn hear(&self, signal: i32) {
+    fn handle(&self, signal: i32) {
         if signal == SIGHUP {
             return self.reload();
         }
@@ -123,7 +126,7 @@ impl ServerSignals {
                 );
                 stop.notify_one();
             }
-            ServerPhase::Stopping => exit_at_once(&self.log, 128 + signal),
+            ServerPhase::Stopping => exit_at_once(&self.log, KILLED + signal),
         }
     }
 
@@ -132,9 +135,9 @@ impl ServerSignals {
     }
 }
 
-fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+fn listen(signals: &[i32], mut handle: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
-    start_thread("signals", move || signals.forever().for_each(&mut hear))
+    start_thread("signals", move || signals.forever().for_each(&mut handle))
 }
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.
@@ -144,7 +147,7 @@ fn end_by(log: &LogWriter, signal: i32) {
         tracing::debug!("signal {signal} cannot be passed on: {error}");
     }
     // PID 1 of a container survives the default action.
-    exit_at_once(log, 128 + signal);
+    exit_at_once(log, KILLED + signal);
 }
 
 /// Ends the process without running the exit handlers of libraries, which may wait for busy

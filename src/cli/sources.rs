@@ -46,14 +46,14 @@ impl ConfigurationChoice {
 
 impl Sources {
     pub fn layers(&self) -> Result<Layers, Failure> {
-        let (mut layers, mut folders) = self.with_folders()?;
+        let (mut layers, mut folders) = self.unsearched_layers()?;
         search(&mut folders, &mut layers)?;
         Ok(layers)
     }
 
-    /// The layers of settings, before folders are searched.
-    pub fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
-        let files: Result<_, _> = self.files.iter().cloned().map(file).collect();
+    /// The layers of settings without the files in folders, and the folders to search for them.
+    pub fn unsearched_layers(&self) -> Result<(Layers, Folders), Failure> {
+        let files: Result<_, _> = self.files.iter().cloned().map(location).collect();
         let mut layers = Layers {
             files: files?,
             memory: memory::available(),
@@ -66,7 +66,7 @@ impl Sources {
     }
 }
 
-/// Searches the folders, as deep as the settings say.
+/// Searches the folders as deep as `files.depth` says, and puts the files into the layers.
 pub(super) fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Result<()> {
     if !folders.is_empty() {
         layers.found.clear();
@@ -78,6 +78,6 @@ pub(super) fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Res
 
 /// A file or an address on the command line. It is not parsed by clap, whose errors repeat the
 /// typed text with its credentials.
-pub(super) fn file(given: PathBuf) -> Result<Location, Failure> {
+pub(super) fn location(given: PathBuf) -> Result<Location, Failure> {
     Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
 }

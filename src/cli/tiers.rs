@@ -14,7 +14,8 @@ use super::failure::Failure;
 use crate::config::Settings;
 use crate::tier::{Backend, Directory, Redis, Tier, TierError, TierKind, Tiers};
 
-/// Opens the tiers that are configured. A server runs without a directory that cannot be used now.
+/// Opens the tiers that are configured. Fails if the cache directory must not be used; an error
+/// that may pass is logged, and the server runs.
 pub(super) fn open(
     settings: &Settings,
     metrics: &Metrics,
@@ -52,7 +53,7 @@ pub(super) fn cache_directory(settings: &Settings) -> Option<&Path> {
     path.filter(|_| cache.disk > 0 || cache.blocks > 0)
 }
 
-/// The failure of a command that does nothing without the directory.
+/// The failure of a command that cannot work without the cache directory.
 pub(super) fn unusable(error: TierError) -> Failure {
     if error.is_unsuitable() {
         Failure::Usage(error.to_string())

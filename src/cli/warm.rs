@@ -142,7 +142,7 @@ pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Fail
 struct WarmJob<'a> {
     log: &'a LogWriter,
     arguments: &'a WarmArguments,
-    /// Gone when the user has asked to stop.
+    /// Gone (see [`Interest`]) when the user has asked to stop.
     interest: Interest,
     runtime: Runtime,
 }
@@ -150,13 +150,13 @@ struct WarmJob<'a> {
 impl WarmJob<'_> {
     fn over_http(&self, address: &str) -> Result<(), Failure> {
         let arguments = self.arguments;
-        let local = [
+        let only_local = [
             ("another server or file", arguments.targets.len() > 1),
             ("--into", arguments.into.is_some()),
             ("--config", arguments.configured.config.is_some()),
             ("--set", !arguments.configured.set.is_empty()),
         ];
-        if let Some((option, _)) = local.iter().find(|(_, is_given)| *is_given) {
+        if let Some((option, _)) = only_local.iter().find(|(_, is_given)| *is_given) {
             return Err(Failure::Usage(format!(
                 "{option} cannot be used with a server, which has its own files, settings and cache directory; select one of \
                  its datasets with --token"
@@ -167,10 +167,10 @@ impl WarmJob<'_> {
         let site = site.map_err(anyhow::Error::msg)?;
         let work = self.work(&site.datasets)?;
         if arguments.dry_run {
-            return self.tell_count(&work);
+            return self.print_count(&work);
         }
         let report = self.fill(&work, &server, arguments.clients);
-        self.tell(&report)
+        self.print_report(&report)
     }
 
     fn in_process(&self) -> Result<(), Failure> {
@@ -183,7 +183,7 @@ impl WarmJob<'_> {
         let loaded = load_without_faults(self.log, &layers)?;
         let work = self.work(&loaded.catalog.describe())?;
         if arguments.dry_run {
-            return self.tell_count(&work);
+            return self.print_count(&work);
         }
         let tiers = tiers(arguments.into.as_ref(), &loaded)?;
         let threads = loaded.settings.render.threads;
@@ -199,7 +199,7 @@ impl WarmJob<'_> {
         }
         report.evicted = Some(evicted);
         report.bytes_inflated = Some(metrics.chunk_decoded_bytes.get());
-        self.tell(&report)
+        self.print_report(&report)
     }
 
     fn work(&self, datasets: &[DatasetDescription]) -> Result<WarmWork, Failure> {
@@ -217,15 +217,15 @@ impl WarmJob<'_> {
         report
     }
 
-    fn tell_count(&self, work: &WarmWork) -> Result<(), Failure> {
+    fn print_count(&self, work: &WarmWork) -> Result<(), Failure> {
         let count = json!({ "tiles": work.total() });
         output::print_as(self.arguments.json, &count, |_| {
             format!("{} tiles\n", HumanCount(work.total()))
         })
     }
 
-    /// Prints the report; fails unless every tile was rendered.
-    fn tell(&self, report: &WarmReport) -> Result<(), Failure> {
+    /// Prints the report; fails if a tile failed, or if the run did not finish.
+    fn print_report(&self, report: &WarmReport) -> Result<(), Failure> {
         output::print_as(self.arguments.json, report, report_text)?;
         for failure in &report.failures {
             output::complain(self.log, failure);
@@ -259,7 +259,8 @@ fn report_text(report: &WarmReport) -> String {
     )
 }
 
-/// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
+/// The tiers that tiles are written to. Fails if no directory and no store of objects is among
+/// them: Redis alone may lose tiles.
 fn tiers(into: Option<&PathBuf>, loaded: &LoadedCatalog) -> Result<Vec<Tier>, Failure> {
     let settings = &loaded.settings;
     let metrics = loaded.catalog.chunks().metrics();

@@ -279,7 +279,8 @@ impl TileGrid {
 }
 
 /// The rows or columns of tiles that show a level of `size` voxels. The level ends at the voxel
-/// `end` of the grid of tiles, which is `drawn` pixels long up to there.
+/// `end` of the grid of tiles, which is `drawn` pixels long up to there. For example, the last 900
+/// of 2000 voxels are drawn as the pixels 1100 to 1999, in the tiles 2 and 3.
 fn tile_range(drawn: u64, size: u64, end: u64) -> Range<u64> {
     let start = end.saturating_sub(size);
     let pixels_before = u128::from(start) * u128::from(drawn) / u128::from(end.max(1));
@@ -333,7 +334,7 @@ impl Drawer {
         self.tiles as f64 / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The mean milliseconds of a stage.
+    /// The mean time of a stage, in milliseconds per tile.
     fn milliseconds(&self, stage: Stage) -> f64 {
         1e3 * self.trace.stage(stage).as_secs_f64() / self.tiles.max(1) as f64
     }
@@ -402,7 +403,7 @@ fn draw_on_threads(
     let pool = ThreadPoolBuilder::new()
         .num_threads(drawers.len())
         .build()?;
-    // Each drawer counts as busy all the time, so that its tiles keep to its thread.
+    // Each drawer counts as busy all the time, so that no other thread helps it.
     let activity = catalog.chunks().activity();
     let _places: Vec<Place> = drawers.iter().map(|_| activity.enter()).collect();
     let drawers: Vec<Mutex<&mut Drawer>> = drawers.iter_mut().map(Mutex::new).collect();

@@ -58,7 +58,7 @@ pub fn ensure(path: &Path) -> Result<(), DemoError> {
 }
 
 fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
-    let path = &fs::canonicalize(path).unwrap_or(path.into()); // a link to the volume stays
+    let path = &fs::canonicalize(path).unwrap_or(path.into()); // a link to the volume stays a link
     if version_at(path)? == Some(VERSION) {
         return Ok(());
     }

@@ -16,18 +16,18 @@ pub(crate) struct Progress {
     unit: &'static str,
     pub(super) bar: ProgressBar,
     pub(super) failed: AtomicU64,
-    logged: Mutex<Instant>,
+    last_logged: Mutex<Instant>,
 }
 
 impl Progress {
-    /// The name of the job, and its unit, in the plural.
+    /// The progress of the job of this name, which is counted in `unit`s (in the plural).
     pub fn new(name: String, unit: &'static str) -> Self {
         Self {
             name,
             unit,
             bar: ProgressBar::new(0),
             failed: AtomicU64::new(0),
-            logged: Mutex::new(Instant::now()),
+            last_logged: Mutex::new(Instant::now()),
         }
     }
 
@@ -59,34 +59,34 @@ impl Progress {
         }
     }
 
-    /// Counts `units` that have been tried; with `failed`, they failed.
-    pub fn advance(&self, units: u64, failed: bool) {
+    /// Counts `units` that have been tried together; if they failed, as one failure.
+    pub fn advance(&self, units: u64, has_failed: bool) {
         self.bar.inc(units);
-        let failed =
-            u64::from(failed) + self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        let failed = if failed > 0 {
-            format!(", {} failed", HumanCount(failed))
-        } else {
-            String::new()
+        let new_failures = u64::from(has_failed);
+        let failures = new_failures + self.failed.fetch_add(new_failures, Ordering::Relaxed);
+        let message = match failures {
+            0 => String::new(),
+            _ => format!(", {} failed", HumanCount(failures)),
         };
         if std::io::stderr().is_terminal() {
-            self.bar.set_message(failed);
+            self.bar.set_message(message);
         } else {
-            self.log(&failed);
+            self.log(&message);
         }
     }
 
-    fn log(&self, failed: &str) {
-        let mut logged = self.logged.lock();
-        if logged.elapsed() < PAUSE {
+    /// Logs the progress, unless it was logged a moment ago. `message` tells the failures.
+    fn log(&self, message: &str) {
+        let mut last_logged = self.last_logged.lock();
+        if last_logged.elapsed() < PAUSE {
             return;
         }
-        *logged = Instant::now();
+        *last_logged = Instant::now();
         let percent = u128::from(self.bar.position()) * 100
             / u128::from(self.bar.length().unwrap_or(0).max(1));
         let left = self.bar.eta().as_secs();
         tracing::info!(
-            "{}: {percent} % of the {} done{failed}, about {left} s left",
+            "{}: {percent} % of the {} done{message}, about {left} s left",
             self.name,
             self.unit
         );

@@ -14,8 +14,9 @@
 //! into how many shards the work was divided then. No shard waits for another, because the levels
 //! above pieces are built during assembly, from the sums in the pieces.
 //!
-//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes
-//! each, 16 for 64-bit integers), and the compressed chunks of one piece; plus the chunk cache.
+//! Memory: for each thread, the voxels of one block (2^22), their sums (half as many numbers, of 8
+//! bytes each, or 16 for 64-bit integers), and the compressed chunks of one piece; besides, the
+//! chunk cache.
 
 mod assemble;
 mod build;
@@ -151,7 +152,7 @@ impl PyramidWork {
             record.facts.voxel_size = Some(size);
             record.facts.voxel_unit = Some("nm".to_owned());
         }
-        // The same channel may be served under several tokens.
+        // The same channel may be served under several tokens; its levels are written once.
         let is_known = self.records.iter().any(|other| {
             (&other.origin, &other.kind, &other.scaling)
                 == (&record.origin, &record.kind, &record.scaling)
@@ -179,7 +180,7 @@ impl PyramidWork {
         let mut largest_chunk = 0;
         for family in &self.families {
             for target in &family.targets {
-                let voxel_bytes = family.stored_as(target).voxel_bytes() as u64;
+                let voxel_bytes = family.empty_samples_of(target).voxel_bytes() as u64;
                 let chunk_bytes = family.chunk(target.height).volume() * voxel_bytes;
                 largest_chunk = largest_chunk.max(chunk_bytes);
             }
@@ -233,7 +234,7 @@ impl PyramidWork {
         let all = self.pieces();
         let own = all.get(self.part(shard, &all)).unwrap_or_default();
         let failed = self.make_pieces(&folder, own, threads, activity, progress);
-        let failed = failed.map_err(|error| self.unless_exists(error))?;
+        let failed = failed.map_err(|error| self.error_to_report(error))?;
         let missing = all.iter().filter(|id| !folder.has(**id)).count();
         Ok(ShardReport {
             pieces: own.len(),
@@ -254,20 +255,20 @@ impl PyramidWork {
         let mut failed = self.undecodable();
         failed.extend(folder.failures());
         if let Some(missing) = self.missing(&folder, &failed) {
-            return Err(self.unless_exists(missing));
+            return Err(self.error_to_report(missing));
         }
         let report = self.report(&failed);
         // Without any level the pieces stay: a shard that is run again may succeed.
         if !report.levels.is_empty() {
             self.publish(folder, &failed)
-                .map_err(|error| self.unless_exists(error))?;
+                .map_err(|error| self.error_to_report(error))?;
         }
         Ok(report)
     }
 
-    /// The error to report: if the output exists, another process has assembled it and removed the
+    /// This error, or that the output exists: then another process has assembled it and removed the
     /// work folder, which explains any other error.
-    fn unless_exists(&self, error: PyramidError) -> PyramidError {
+    fn error_to_report(&self, error: PyramidError) -> PyramidError {
         if self.output.exists() {
             PyramidError::Exists(self.output.clone())
         } else {
@@ -283,7 +284,7 @@ impl PyramidWork {
         folder.publish(&whole, &self.output)
     }
 
-    /// All pieces, in order.
+    /// The ids of all pieces, in order.
     fn pieces(&self) -> Vec<PieceId> {
         let mut pieces = Vec::new();
         for (family, own) in self.families.iter().enumerate() {
@@ -303,7 +304,7 @@ impl PyramidWork {
         pieces.iter().map(|id| self.piece(*id).voxels).collect()
     }
 
-    /// The part of all pieces that a shard makes.
+    /// The indices of the pieces that a shard makes, among all pieces.
     fn part(&self, shard: &Shard, pieces: &[PieceId]) -> Range<usize> {
         shard.rotated(self.number).part(&self.voxels(pieces))
     }
@@ -409,7 +410,7 @@ impl PyramidWork {
         let mut writer = Writer::create(path, self.page_size())?;
         for (number, family) in self.families.iter().enumerate() {
             if !self.is_left_out(number, failed) {
-                assemble::family(family, number, folder, &mut writer)?;
+                assemble::write_family(family, number, folder, &mut writer)?;
             }
         }
         let inventory = self.inventory(self.checked_stamps()?, failed);
@@ -498,7 +499,7 @@ impl PyramidWork {
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
         let mut stamps = Vec::new();
         for (file, stamp) in &self.stamps {
-            // All reads of an object are of one version.
+            // An object needs no check: all its reads are of one version.
             let Some(path) = file.path() else {
                 stamps.push(stamp.clone());
                 continue;

@@ -5,7 +5,7 @@
 //! [`WarmWork`]: tiles in an order, which are never listed. [`run()`] has a [`Producer`] produce
 //! them: a running [`RemoteServer`] is sent requests, or tiles are rendered [in this
 //! process](InProcess) and written straight to a directory or object storage. To resume a killed
-//! run, run it again: tiles that are stored are skipped. Several processes can share a work: each
+//! run, run it again: tiles that are stored are skipped. Several processes can share the work: each
 //! does part of its slabs.
 
 mod choose;

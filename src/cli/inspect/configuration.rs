@@ -22,8 +22,9 @@ pub(super) fn configuration(catalog: &Catalog, dataset: &Dataset, file: &Locatio
             key(channel.name.as_str()),
             channel_keys(dataset, channel)
         );
-        let names = catalog.proposed_names(dataset, channel);
-        out.push_str(&names.map(|names| names_key(&names)).unwrap_or_default());
+        if let Some(names) = catalog.proposed_names(dataset, channel) {
+            out.push_str(&names_key(&names));
+        }
     }
     out
 }
@@ -84,8 +85,8 @@ fn key(name: &str) -> String {
     }
 }
 
-/// A TOML string. JSON's escapes suffice for paths and names. Control characters that JSON leaves
-/// alone are escaped too: TOML refuses some of them, and terminals interpret the rest.
+/// A TOML string. JSON's escapes are valid in TOML. Control characters that JSON leaves alone are
+/// escaped too: TOML refuses some of them, and terminals interpret the rest.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for character in serde_json::Value::from(text).to_string().chars() {

@@ -123,7 +123,7 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     }
 }
 
-/// A voxel size with its unit; in nanometres if it is a tiny part of its own unit.
+/// A voxel size with its unit; in nanometres if an edge is shorter than a thousandth of the unit.
 fn voxel(size: Xyz<f64>, unit: Option<&str>) -> String {
     let nanometres = unit
         .and_then(units::in_nanometres)
@@ -132,7 +132,7 @@ fn voxel(size: Xyz<f64>, unit: Option<&str>) -> String {
         Some(factor) => (size.map(|edge| edge * factor), "nm".to_owned()),
         None => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
     };
-    // Seven digits are what a 32-bit float holds.
+    // Seven significant digits (`.6e` prints six after the first): 32-bit floats hold no more.
     let Xyz { x, y, z } = size.map(|edge| format!("{edge:.6e}").parse().unwrap_or(edge));
     format!("{x} × {y} × {z} {unit}")
 }
@@ -202,19 +202,19 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         out.push('\n');
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
-    describe_passing(out, cost);
+    describe_pass_through(out, cost);
 }
 
-/// Whether stored chunks are sent to clients unchanged.
-fn describe_passing(out: &mut String, cost: &LevelCost) {
+/// Says for each kind of client whether stored chunks are sent to it unchanged.
+fn describe_pass_through(out: &mut String, cost: &LevelCost) {
     for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
         let Some(pass) = pass else { continue };
-        let how = match (pass.passed_through, &pass.problem) {
+        let words = match (pass.passed_through, &pass.problem) {
             (true, _) => format!("sent to {client} as stored"),
             (false, None) => format!("encoded for {client}"),
             (false, Some(problem)) => format!("encoded for {client}: {}", escaped(problem)),
         };
-        let _ = writeln!(out, "           {how}");
+        let _ = writeln!(out, "           {words}");
     }
 }
 

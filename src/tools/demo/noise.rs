@@ -1,16 +1,17 @@
 //! Randomness without state: every value is a pure function of whole coordinates and a salt. Only
 //! integer hashing, `+ - * /` and square roots are used, which give the same bits on every machine.
 
-/// x, y, z in voxel widths.
+/// A point or a vector: x, y, z in voxel widths.
 pub(super) type Point = [f32; 3];
 
 /// `point + way * factor`.
-pub(super) fn moved(point: Point, way: Point, factor: f32) -> Point {
-    [
-        point[0] + way[0] * factor,
-        point[1] + way[1] * factor,
-        point[2] + way[2] * factor,
-    ]
+pub(super) fn shift(point: Point, way: Point, factor: f32) -> Point {
+    [0, 1, 2].map(|axis| point[axis] + way[axis] * factor)
+}
+
+/// The vector from one point to another.
+pub(super) fn vector(from: Point, to: Point) -> Point {
+    shift(to, from, -1.0)
 }
 
 pub(super) fn dot(a: Point, b: Point) -> f32 {
@@ -23,9 +24,10 @@ pub(super) fn length(way: Point) -> f32 {
 
 /// `way` with length 1; (almost) zero stays (almost) zero.
 pub(super) fn direction(way: Point) -> Point {
-    moved([0.0; 3], way, 1.0 / length(way).max(1e-6))
+    shift([0.0; 3], way, 1.0 / length(way).max(1e-6))
 }
 
+/// A well-mixed hash, with the constants of xxHash and lowbias32.
 pub(super) fn hash([x, y, z]: [i32; 3], salt: u32) -> u32 {
     let mut bits = salt
         ^ (x as u32).wrapping_mul(0x9E37_79B1)
@@ -42,12 +44,13 @@ pub(super) fn rehash(bits: u32) -> u32 {
     bits ^ (bits >> 15)
 }
 
-/// A hash as a number in [0, 1).
+/// A hash as a number in [0, 1): its upper 24 bits, which a 32-bit float holds exactly.
 pub(super) fn unit(hash: u32) -> f32 {
     (hash >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// A hash as a roughly normal number (mean 0, standard deviation 1): the count of its set bits.
+/// A hash as a roughly normal number (mean 0, standard deviation 1): the count of its set bits,
+/// which has the mean 16 and the standard deviation √8.
 pub(super) fn normal(hash: u32) -> f32 {
     (hash.count_ones() as f32 - 16.0) * 0.353_553_4
 }
@@ -55,11 +58,12 @@ pub(super) fn normal(hash: u32) -> f32 {
 /// `N` gradient noises (Perlin's) in about [-1, 1], with features of about `size`.
 pub(super) fn noise<const N: usize>(point: Point, size: f32, salt: u32) -> [f32; N] {
     let point = point.map(|it| it / size);
-    let low = point.map(floor);
-    let way = moved(point, low.map(|it| it as f32), -1.0);
-    let share = way.map(|it| step(0.0, 1.0, it));
+    let cube = point.map(floor);
+    let inside = vector(cube.map(|it| it as f32), point);
+    let share = inside.map(|it| step(0.0, 1.0, it));
     let mut sums = [0.0; N];
     for corner in 0..8 {
+        // For each axis, 1 if the corner is at the upper end of the cube.
         let far = [corner & 1, corner >> 1 & 1, corner >> 2];
         let weights = [0, 1, 2].map(|axis| {
             if far[axis] == 1 {
@@ -68,19 +72,19 @@ pub(super) fn noise<const N: usize>(point: Point, size: f32, salt: u32) -> [f32;
                 1.0 - share[axis]
             }
         });
-        let way = moved(way, far.map(|it| it as f32), -1.0);
-        let mut bits = hash([low[0] + far[0], low[1] + far[1], low[2] + far[2]], salt);
+        let from_corner = vector(far.map(|it| it as f32), inside);
+        let mut bits = hash([0, 1, 2].map(|axis| cube[axis] + far[axis]), salt);
         for sum in &mut sums {
-            let slope =
-                [0, 8, 16].map(|shift| (bits >> shift & 0xFF) as f32 * (1.0 / 110.0) - 1.16);
-            *sum += dot(slope, way) * weights[0] * weights[1] * weights[2];
+            // The gradient at the corner: a byte of the hash for each axis, as -1.16 to 1.16.
+            let slope = [0, 8, 16].map(|bit| (bits >> bit & 0xFF) as f32 * (1.0 / 110.0) - 1.16);
+            *sum += dot(slope, from_corner) * weights[0] * weights[1] * weights[2];
             bits = rehash(bits);
         }
     }
     sums
 }
 
-/// Quicker than `f32::floor` where the processor has no instruction for it.
+/// The floor of a number; quicker than `f32::floor` where the processor has no instruction for it.
 pub(super) fn floor(number: f32) -> i32 {
     let whole = number as i32;
     whole - i32::from(whole as f32 > number)

@@ -1,6 +1,6 @@
 //! Rods scattered in space and the Voronoi cells around them (Worley noise).
 
-use super::noise::{Point, direction, dot, floor, hash, length, moved, rehash, unit};
+use super::noise::{Point, direction, dot, floor, hash, length, rehash, shift, unit, vector};
 
 /// All points within `radius` of a line that reaches `half_length` to either side of `center`.
 #[derive(Default)]
@@ -10,8 +10,8 @@ pub(super) struct Rod {
     pub axis: Point,
     pub half_length: f32,
     pub radius: f32,
-    /// Whether the depth of its cell is smooth far inside, for layers, rather than exact near the
-    /// border.
+    /// Whether the [depth](Cell::depth) in its cell is smooth far inside, as layers of myelin need,
+    /// rather than exact near the border.
     pub layered: bool,
 }
 
@@ -23,7 +23,7 @@ impl Rod {
         let cube = point.map(|it| floor(it * (1.0 / edge)));
         let id = hash(cube, salt);
         let middle = cube.map(|step| step as f32 + 0.5);
-        let center = moved(middle, signed_units(id), jitter).map(|it| it * edge);
+        let center = shift(middle, signed_units(id), jitter).map(|it| it * edge);
         Self {
             id,
             center,
@@ -40,10 +40,10 @@ impl Rod {
     /// The vector from its line to `point`, and the distance of `point` from its surface, negative
     /// inside.
     pub fn away(&self, point: Point) -> (Point, f32) {
-        let way = moved(point, self.center, -1.0);
-        let along = dot(way, self.axis).clamp(-self.half_length, self.half_length);
-        let way = moved(way, self.axis, -along);
-        (way, length(way) - self.radius)
+        let from_center = vector(self.center, point);
+        let along = dot(from_center, self.axis).clamp(-self.half_length, self.half_length);
+        let from_line = shift(from_center, self.axis, -along);
+        (from_line, length(from_line) - self.radius)
     }
 }
 
@@ -56,6 +56,7 @@ fn signed_units(bits: u32) -> Point {
 /// Rods without length and radius in all cubes over `extents` and some beyond, so that the edges
 /// look like the middle. Ids count from 1.
 pub(super) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Item = Rod> {
+    // Two cubes lie before the extents, so the middle of the first one is at -1.5 edges.
     let [columns, rows, layers] = extents.map(|length| (length / edge) as usize + 5);
     (0..columns * rows * layers).map(move |i| {
         let cube = [i % columns, i / columns % rows, i / columns / rows];
@@ -80,40 +81,43 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// Where a point lies; the nearest three rods must be among `rods`.
     pub fn containing(point: Point, rods: &[&'a Rod]) -> Self {
-        let mut near = [(1e6, rods[0]); 3];
+        // The nearest rods, and the distances from their surfaces, in order of distance.
+        let mut nearest = [(1e6, rods[0]); 3];
         for rod in rods {
             let mut next = (rod.away(point).1, *rod);
-            for kept in &mut near {
-                if next.0 < kept.0 {
-                    std::mem::swap(kept, &mut next);
+            for known in &mut nearest {
+                if next.0 < known.0 {
+                    std::mem::swap(known, &mut next);
                 }
             }
         }
-        let ways = near.map(|it| {
-            moved(
-                [0.0; 3],
-                it.1.away(point).0,
-                1.0 / (it.0 + it.1.radius).max(1e-6),
-            )
+        // The directions away from the rods: along each, the distance from its rod grows by 1.
+        let directions = nearest.map(|(distance, rod)| {
+            let from_line = rod.away(point).0;
+            shift([0.0; 3], from_line, 1.0 / (distance + rod.radius).max(1e-6))
         });
-        let [(distance, rod), (_, neighbour), _] = near;
-        // The difference of two distances, divided by how fast it grows away from the border.
-        let apart = [1, 2].map(|i| moved(ways[i], ways[0], -1.0));
-        let speed = apart.map(|way| {
+        let [(distance, rod), (_, neighbour), _] = nearest;
+        // The difference of the distances from another rod and from the nearest one is 0 at the
+        // border of their cells. Divided by its growth with each step away from the border, it is
+        // the distance from the border.
+        let slopes = [1, 2].map(|other| vector(directions[0], directions[other]));
+        let growth = slopes.map(|slope| {
             if rod.layered {
                 1.8
             } else {
-                length(way).max(0.3)
+                length(slope).max(0.3)
             }
         });
-        let depths = [0, 1].map(|i| (near[i + 1].0 - distance) / speed[i]);
+        let depths = [0, 1].map(|i| (nearest[i + 1].0 - distance) / growth[i]);
         let tilt = if rod.layered {
             0.0
         } else {
-            apart[0][2] * apart[0][2] / (speed[0] * speed[0])
+            slopes[0][2] * slopes[0][2] / (growth[0] * growth[0])
         };
-        // Where three cells meet, corners are rounded.
+        // Corners, where three cells meet, are rounded. `closeness` is 1 where both depths are
+        // equal, and 0 where they differ by 12 or more.
         let closeness = (1.0 - (depths[0] - depths[1]).abs() * (1.0 / 12.0)).max(0.0);
         let depth = depths[0].min(depths[1]) - 3.0 * closeness * closeness;
         Self {

@@ -1,11 +1,13 @@
 //! Draws the demo's tissue in each of its channels: an electron micrograph, two stains and the
 //! segmentation.
 
-use super::noise::{Point, direction, dot, floor, length, mix, moved, normal, rehash, step, unit};
+use super::noise::{
+    Point, direction, dot, floor, length, mix, normal, rehash, shift, step, unit, vector,
+};
 use super::rods::{Cell, Rod, scatter};
 use super::scene::{Scene, VoxelPlace};
 
-/// The distance of two slices, in voxel widths: 30 nanometres in units of 4.
+/// The distance of two slices, in voxel widths: 30 nanometres, with voxels 4 nanometres wide.
 const SLICE_DEPTH: f32 = 7.5;
 /// The edge of the cubes that have one cell each.
 const CUBE: f32 = 100.0;
@@ -25,20 +27,21 @@ pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
     let extents = [width as f32, height as f32, depth as f32 * SLICE_DEPTH];
     let seeds = scatter(extents, CUBE, 11);
     Scene {
-        rods: seeds.map(|seed| shaped(&seed)).collect(),
+        rods: seeds.map(|seed| with_shape(&seed)).collect(),
         slice_depth: SLICE_DEPTH,
         salt: 12,
     }
 }
 
 /// Makes a rod a cell body, a myelinated process or another process: sets its length and radius.
-fn shaped(seed: &Rod) -> Rod {
+fn with_shape(seed: &Rod) -> Rod {
     let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / CUBE)));
-    // Cell bodies lie on a lattice that keeps them apart.
+    // Cell bodies lie in one of 15 cubes, on a lattice that keeps them apart.
     let is_body = (x + 9 * y + 4 * z).rem_euclid(15) == 0;
     let (half_length, radius) = if is_body {
         (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5))
     } else if seed.dice(3) < 0.016 {
+        // A few processes are myelinated.
         (240.0, 40.0)
     } else {
         (60.0 + 120.0 * seed.dice(4), 18.0 * seed.dice(5))
@@ -58,6 +61,7 @@ pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
         point,
         ref cell,
         clumps,
+        // They shape the nucleus, place things in cells (two of them), and place synapses.
         slow: [dents, patches, sheet, signals],
         dice,
         ..
@@ -67,11 +71,13 @@ pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
     let mut nucleus = 1e6;
     let mut nucleolus = 1e6;
     let mut stain = 0.0;
+    // The light from bundles of actin.
     let mut bundles = 0.0;
     if cell.rod.radius > BODY_RADIUS {
         nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
-        let from_center = moved(point, cell.rod.center, -1.0);
-        nucleolus = length(moved(from_center, cell.rod.axis, -24.0)) - 17.0;
+        // The nucleolus is a ball beside the center.
+        let from_center = vector(cell.rod.center, point);
+        nucleolus = length(shift(from_center, cell.rod.axis, -24.0)) - 17.0;
         let brightness = 10.0 + 4.0 * cell.rod.dice(2);
         stain = brightness * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
         bundles =
@@ -174,23 +180,23 @@ fn chromatin(place: &VoxelPlace<'_>, nucleus: f32, nucleolus: f32) -> f32 {
     mix(chromatin, 80.0, in_nucleolus) + 8.0 * place.grain
 }
 
-/// Draws two membranes with a light lumen between them over `grey`; `distance` is that from the
-/// middle of the lumen, and `strength` 0 draws nothing.
+/// Draws two membranes with a light lumen between them over `grey`. `distance` is the distance from
+/// the middle of the lumen; with `strength` 0 nothing is drawn.
 fn sac(grey: f32, distance: f32, strength: f32) -> f32 {
     let wall = mix(grey, DARK + 32.0, strength * step(3.6, 2.4, distance));
     mix(wall, LIGHT - 10.0, strength * step(1.8, 0.6, distance))
 }
 
-/// `point` in rotated space. Grids in this space are oblique to all sections, so that no section
+/// `point` in a rotated space. Grids in this space are oblique to all sections, so that no section
 /// shows their rows.
-fn turned(point: Point) -> Point {
+fn rotate(point: Point) -> Point {
     [[2.0, -1.0, 2.0], [2.0, 2.0, -1.0], [-1.0, 2.0, 2.0]].map(|way| dot(point, way) * (1.0 / 3.0))
 }
 
 /// Draws a synaptic vesicle, which looks like a little ring in a section, over `grey`. Each cube of
 /// a grid has one with this probability.
 fn vesicle(place: &VoxelPlace<'_>, probability: f32, grey: f32) -> f32 {
-    let point = turned(place.point);
+    let point = rotate(place.point);
     let ball = Rod {
         radius: 3.9,
         ..Rod::new(point, 11.0, 0.16, 13)
@@ -206,6 +212,9 @@ fn vesicle(place: &VoxelPlace<'_>, probability: f32, grey: f32) -> f32 {
     )
 }
 
+/// The distance of mitochondria along a process.
+const SPACING: f32 = 90.0;
+
 /// Draws a mitochondrion over `grey`: a grey matrix in a dark membrane, crossed by dark cristae. It
 /// keeps away from all other membranes, the nearest of which is at the distance `room`.
 fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
@@ -216,7 +225,7 @@ fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
     }
     let is_in_body = host.radius > BODY_RADIUS;
     let point = if is_in_body {
-        turned(place.point)
+        rotate(place.point)
     } else {
         place.point
     };
@@ -229,13 +238,13 @@ fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
         }
     } else {
         // Mitochondria follow one another along the process.
-        let along_process = dot(moved(point, host.center, -1.0), host.axis);
-        let number = floor(along_process * (1.0 / 90.0)) as f32;
+        let along_process = dot(vector(host.center, point), host.axis);
+        let number = floor(along_process * (1.0 / SPACING)) as f32;
         let seed = Rod::new([number, host.id as f32, 0.0], 1.0, 0.0, 15);
-        let on_line = moved(host.center, host.axis, 90.0 * number + 45.0);
+        let on_line = shift(host.center, host.axis, SPACING * number + SPACING / 2.0);
         Rod {
-            center: moved(on_line, seed.axis, 7.0),
-            axis: direction(moved(host.axis, seed.axis, 0.3)),
+            center: shift(on_line, seed.axis, 7.0),
+            axis: direction(shift(host.axis, seed.axis, 0.3)),
             half_length: 8.0 + 22.0 * seed.dice(2),
             radius: 9.0 + 5.0 * seed.dice(3),
             ..seed
@@ -243,7 +252,8 @@ fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
     };
     // The distance outside the mitochondrion's surface, which is dented by membranes and by noise.
     let beyond = rod.away(point).1 + 0.8 * (22.0 - room).max(0.0) + 2.0 * place.clumps;
-    let along = dot(moved(point, rod.center, -1.0), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
+    // Cristae are 8 voxel widths apart along the axis.
+    let along = dot(vector(rod.center, point), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
     let crista = step(0.5, 0.75, ridge(along)) * step(-2.5, -4.5, beyond);
     let matrix = mix(112.0 + 9.0 * place.grain, DARK + 8.0, 0.8 * crista);
     // Some places for a mitochondrion stay empty.

@@ -1,5 +1,5 @@
-//! The HDF5 file of the demo volume. Voxels are painted on all cores while libhdf5 compresses
-//! earlier ones on one.
+//! The HDF5 file of the demo volume. Voxels are painted on all cores, while one thread compresses
+//! and writes the voxels painted before.
 
 use std::{path::Path, sync::mpsc::sync_channel, thread::scope};
 
@@ -18,8 +18,8 @@ pub(super) type Shapes = ([usize; 3], [usize; 4]);
 pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
-/// Opens and creates files without libhdf5's locks: a child process that is started meanwhile would
-/// keep them. Simultaneous runs exclude each other with a lock file.
+/// Options to open or create a file without libhdf5's locks: a child process that is started
+/// meanwhile would keep them. Simultaneous runs exclude each other with a lock file.
 pub(super) fn without_locks() -> FileBuilder {
     let mut options = File::with_options();
     options.with_fapl(|access| access.file_locking(false));
@@ -60,6 +60,7 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
             Array3::from_shape_vec(shape, voxels.concat()),
         )
     });
+    // The next part is painted while one is written.
     let (sender, painted) = sync_channel(0);
     scope(|threads| {
         // Sending fails once writing has failed.
@@ -92,6 +93,7 @@ fn create<T: H5Type>(
     shape: &[usize],
     voxel_size: [f64; 3],
 ) -> Result<Dataset> {
+    // 1 if the dataset has no time axis.
     let skipped = CHUNK.len() - shape.len();
     let chunk: Vec<_> = shape
         .iter()

@@ -1,5 +1,5 @@
 //! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces
-//! from the stored sums. A family is iterated in the order of its pieces.
+//! from the stored sums. The nodes of a family are visited in the order of its pieces.
 
 use std::ops::Range;
 use std::vec::IntoIter;
@@ -16,7 +16,7 @@ use super::piece::{PieceRecord, RecordKind, records, sums};
 use super::tree::EDGE;
 
 /// Writes all levels of a family; all its pieces must exist.
-pub(super) fn family(
+pub(super) fn write_family(
     family: &Family,
     number: usize,
     folder: &WorkFolder,
@@ -25,7 +25,8 @@ pub(super) fn family(
     for target in &family.targets {
         create_dataset(family, target, writer)?;
     }
-    with_samples!(family.typed(), typed => write_chunks(family, number, folder, writer, &typed))
+    let samples = family.empty_samples();
+    with_samples!(samples, typed => write_chunks(family, number, folder, writer, &typed))
 }
 
 /// Creates an empty dataset for a level, with attributes that other programs use.
@@ -39,10 +40,10 @@ fn create_dataset(
     let [x, y, z] = target.record.size;
     let chunk = family.chunk(target.height);
     let path = &target.record.path;
-    let typed = family.stored_as(target);
+    let samples = family.empty_samples_of(target);
     writer.dataset(
         path,
-        &typed,
+        &samples,
         &[times, components, z, y, x],
         &[1, 1, chunk.z, chunk.y, chunk.x],
     )?;
@@ -87,7 +88,7 @@ fn write_chunks<T: Voxel>(
     };
     for time in family.times() {
         for component in 0..family.volumes().len() {
-            let put = |chunk: &PieceRecord| {
+            let write_chunk = |chunk: &PieceRecord| {
                 let Some(target) = family.target(chunk.height) else {
                     return Ok(());
                 };
@@ -99,8 +100,8 @@ fn write_chunks<T: Voxel>(
                 family.build::<T>(
                     &root,
                     tree.piece_height,
-                    &mut |_, _| pieces.tower::<T>(&put),
-                    &mut |chunk| Ok(put(&chunk)?),
+                    &mut |_, _| pieces.next_tower::<T>(&write_chunk),
+                    &mut |chunk| Ok(write_chunk(&chunk)?),
                 )?;
             }
         }
@@ -115,44 +116,46 @@ struct PieceReader<'a> {
     unread: Range<usize>,
     /// The piece that was read last.
     current: PieceId,
-    /// The rest of its records.
+    /// The records of the current piece that have not been read yet.
     records: IntoIter<PieceRecord>,
 }
 
 impl PieceReader<'_> {
-    /// Writes the chunks of the next unit with `put`; returns the unit's sums.
-    fn tower<T: Voxel>(
+    /// Writes the chunks of the next unit with `write_chunk`; returns the unit's sums.
+    fn next_tower<T: Voxel>(
         &mut self,
-        put: &dyn Fn(&PieceRecord) -> Result<(), WriteError>,
+        write_chunk: &dyn Fn(&PieceRecord) -> Result<(), WriteError>,
     ) -> Result<Tower<T>, PyramidError> {
         let mut tower = Tower::<T>::new();
         loop {
             let Some(record) = self.records.next() else {
-                self.load()?;
+                self.read_next_piece()?;
                 continue;
             };
             match record.kind {
-                RecordKind::Chunk => put(&record)?,
-                RecordKind::Sums => tower.push(sums::<T>(&record).ok_or_else(|| self.damaged())?),
+                RecordKind::Chunk => write_chunk(&record)?,
+                RecordKind::Sums => {
+                    tower.push(sums::<T>(&record).ok_or_else(|| self.discard_damaged())?);
+                }
                 RecordKind::End => return Ok(tower),
             }
         }
     }
 
     /// Reads the records of the next piece.
-    fn load(&mut self) -> Result<(), PyramidError> {
-        // If there is none, the last piece lacks units.
-        self.current.piece = self.unread.next().ok_or_else(|| self.damaged())?;
+    fn read_next_piece(&mut self) -> Result<(), PyramidError> {
+        // If no piece is left, the last one lacks units.
+        self.current.piece = self.unread.next().ok_or_else(|| self.discard_damaged())?;
         let bytes = self.folder.read(self.current)?;
-        let records = records(&bytes).ok_or_else(|| self.damaged())?;
+        let records = records(&bytes).ok_or_else(|| self.discard_damaged())?;
         self.records = records.into_iter();
         Ok(())
     }
 
     /// Removes the current piece, which is damaged, so that the next run makes it again. Returns
     /// the error about it.
-    fn damaged(&self) -> PyramidError {
+    fn discard_damaged(&self) -> PyramidError {
         self.folder.discard(self.current);
-        PyramidError::Piece(self.folder.piece(self.current))
+        PyramidError::Piece(self.folder.piece_name(self.current))
     }
 }

@@ -21,7 +21,7 @@ pub(super) type Tower<T> = Vec<SumGrid<<T as Voxel>::Sum>>;
 /// Receives the records of complete chunks.
 pub(super) type ChunkSink<'a> = dyn FnMut(PieceRecord) -> Result<(), PyramidError> + 'a;
 
-/// Provides the nodes at which a walk ends.
+/// Makes a node at which a walk ends: passes its chunks to the sink, and returns its tower.
 pub(super) type LeafSource<'a, T> =
     dyn FnMut(&TreeNode, &mut ChunkSink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
@@ -38,29 +38,29 @@ impl Family {
             return leaf(node, sink);
         }
         let tree = &self.tree;
+        // Each level of the children's towers, put together for the whole node.
         let mut joined: Tower<T> = Vec::new();
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
             for (index, grid) in tower.iter().enumerate() {
                 let height = node.height + index as u32;
-                let own = tree.region_at(node, height);
+                let whole = tree.region_at(node, height);
                 let part = tree.region_at(&child, height);
                 if joined.len() == index {
-                    joined.push(SumGrid::new(in_memory(own.size)));
+                    joined.push(SumGrid::new(in_memory(whole.size)));
                 }
-                joined[index].place(
-                    grid,
-                    in_memory(part.start.zip(own.start, u64::saturating_sub)),
-                );
+                let within = part.start.zip(whole.start, u64::saturating_sub);
+                joined[index].place(grid, in_memory(within));
             }
         }
         if joined.is_empty() {
             return Ok(joined);
         }
+        // The lowest level of the children's towers is the node's own.
         let own = joined.remove(0);
         self.hand_over_means::<T>(node, node.height, &own, sink)?;
         if joined.is_empty() && node.height < tree.levels {
-            joined.push(self.halved::<T>(&own));
+            joined.push(self.next_coarser::<T>(&own));
         }
         Ok(joined)
     }
@@ -86,14 +86,15 @@ impl Family {
         self.hand_over(&region, 0, sink, |_, within| {
             grid::copy(voxels, size, within, chunk)
         })?;
-        // Floats are summed in the renderer's order as far as the voxels are in memory.
+        // Floats are summed in the renderer's order where their voxels are in memory: in all levels
+        // up to the level of which one voxel covers the node, log2(EDGE) above the node's.
         let in_order = T::IS_FLOAT && rule == SumRule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
         let mut finer: Option<SumGrid<T::Sum>> = None;
         for height in 1..=last.min(tree.levels) {
             let grid = match finer.take() {
-                Some(finer) if !in_order => self.halved::<T>(&finer),
+                Some(finer) if !in_order => self.next_coarser::<T>(&finer),
                 _ => grid::fold(voxels, size, in_memory(tree.step(height)), rule, T::widen),
             };
             if height <= node.height {
@@ -107,7 +108,7 @@ impl Family {
     }
 
     /// The sums of the next coarser level.
-    fn halved<T: Voxel>(&self, grid: &SumGrid<T::Sum>) -> SumGrid<T::Sum> {
+    fn next_coarser<T: Voxel>(&self, grid: &SumGrid<T::Sum>) -> SumGrid<T::Sum> {
         grid::fold(
             &grid.sums,
             grid.size,
@@ -117,8 +118,8 @@ impl Family {
         )
     }
 
-    /// Passes the chunks of means that the sums of a node's level make to the sink, if the level is
-    /// a target.
+    /// Computes means from a node's sums for a level, and passes the level's chunks to the sink, if
+    /// the level is a target.
     fn hand_over_means<T: Voxel>(
         &self,
         node: &TreeNode,
@@ -144,14 +145,14 @@ impl Family {
     }
 
     /// Compresses the chunks of a region of a level and passes them to the sink, if the level is a
-    /// target. Chunks of zeros are left out. `voxels` makes a chunk from its first voxel in the
-    /// level, and its offset within the region.
+    /// target. Chunks of zeros are left out. `make_chunk` makes a chunk, given the position of its
+    /// first voxel in the level, and within the region.
     fn hand_over(
         &self,
         region: &Region,
         height: u32,
         sink: &mut ChunkSink<'_>,
-        voxels: impl Fn(Xyz<u64>, Xyz<usize>) -> Samples,
+        make_chunk: impl Fn(Xyz<u64>, Xyz<usize>) -> Samples,
     ) -> Result<(), PyramidError> {
         if self.target(height).is_none() {
             return Ok(());
@@ -162,7 +163,7 @@ impl Family {
         for at in positions(start, end) {
             let first = at.map(|at| at.saturating_mul(EDGE));
             let within = in_memory(first.zip(region.start, u64::saturating_sub));
-            if let Some(packed) = pack(&voxels(first, within))? {
+            if let Some(packed) = pack(&make_chunk(first, within))? {
                 sink(PieceRecord {
                     kind: RecordKind::Chunk,
                     height,

@@ -27,7 +27,7 @@ pub(super) struct Target {
 /// A stored level, and the levels that are computed from it.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
-    /// The index of the channel's record.
+    /// The index of the channel's record among the work's records.
     pub record: usize,
     pub channel: Arc<Channel>,
     /// The index of the stored level among the channel's stored levels.
@@ -98,7 +98,7 @@ pub(super) fn families(
             rule,
             pieces: Vec::new(),
         };
-        family.pieces = family.combined_units();
+        family.pieces = family.combine_units();
         families.push(family);
     }
     families
@@ -129,17 +129,17 @@ impl Family {
     }
 
     /// Empty samples of the stored level's voxel type.
-    pub fn typed(&self) -> Samples {
+    pub fn empty_samples(&self) -> Samples {
         self.stored().shape.voxel.samples()
     }
 
     /// Empty samples of a target's voxel type.
-    pub fn stored_as(&self, target: &Target) -> Samples {
-        let typed = self.typed();
+    pub fn empty_samples_of(&self, target: &Target) -> Samples {
+        let samples = self.empty_samples();
         if target.height == 0 {
-            typed
+            samples
         } else {
-            typed.of_means()
+            samples.of_means()
         }
     }
 
@@ -159,7 +159,7 @@ impl Family {
     }
 
     /// Combines successive units into pieces.
-    fn combined_units(&self) -> Vec<Piece> {
+    fn combine_units(&self) -> Vec<Piece> {
         let nodes = self.tree.pieces();
         let mut pieces: Vec<Piece> = Vec::new();
         for time in self.times() {

@@ -7,8 +7,8 @@
 //! files: processes with different manifests never read each other's files.
 //!
 //! Shards use the folder together, on several machines, without any lock. A run of the whole work
-//! locks it, so that a second one does not do everything twice; the system releases the lock if
-//! that run is killed.
+//! locks the folder, so that a second run does not do everything twice; the system releases the
+//! lock if the run is killed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -143,30 +143,30 @@ impl WorkFolder {
     }
 
     pub fn has(&self, id: PieceId) -> bool {
-        self.path.join(self.piece(id)).exists()
+        self.path.join(self.piece_name(id)).exists()
     }
 
     /// The bytes of a finished piece.
     pub fn read(&self, id: PieceId) -> Result<Vec<u8>, PyramidError> {
-        let path = self.path.join(self.piece(id));
+        let path = self.path.join(self.piece_name(id));
         fs::read(&path).map_err(|e| PyramidError::file("read", &path, e))
     }
 
     /// Removes a damaged piece.
     pub fn discard(&self, id: PieceId) {
-        let _ = fs::remove_file(self.path.join(self.piece(id)));
+        let _ = fs::remove_file(self.path.join(self.piece_name(id)));
     }
 
     /// Stores a piece; once this returns, it is complete and on disk.
     pub fn store_piece(&self, id: PieceId, bytes: &[u8]) -> Result<(), PyramidError> {
-        self.store(&self.piece(id), bytes)?;
-        let _ = fs::remove_file(self.path.join(self.failure(id)));
+        self.store(&self.piece_name(id), bytes)?;
+        let _ = fs::remove_file(self.path.join(self.failure_name(id)));
         Ok(())
     }
 
     /// Records why a piece could not be made; assembly reads it.
     pub fn record_failure(&self, id: PieceId, why: &str) -> Result<(), PyramidError> {
-        self.store(&self.failure(id), why.as_bytes())
+        self.store(&self.failure_name(id), why.as_bytes())
     }
 
     /// The failures that are recorded, by family.
@@ -179,7 +179,7 @@ impl WorkFolder {
         failures.collect()
     }
 
-    /// The numbers of shards into which the work was divided.
+    /// The numbers of shards into which the work was divided: 2 and 8 after the shards 0/2 and 3/8.
     pub fn divisions(&self) -> Vec<NonZeroU64> {
         let counts = self.ending_in(SHARDS).into_iter();
         counts.filter_map(|(count, _)| count.parse().ok()).collect()
@@ -211,15 +211,17 @@ impl WorkFolder {
         let _ = fs::remove_dir(&self.path);
     }
 
+    /// The name of a file of this work.
     fn name(&self, rest: &str) -> String {
         format!("{}{rest}", self.prefix)
     }
 
-    pub fn piece(&self, PieceId { family, piece }: PieceId) -> String {
+    /// The name of a piece's file.
+    pub fn piece_name(&self, PieceId { family, piece }: PieceId) -> String {
         self.name(&format!("{family}-{piece}.{PIECE}"))
     }
 
-    fn failure(&self, PieceId { family, piece }: PieceId) -> String {
+    fn failure_name(&self, PieceId { family, piece }: PieceId) -> String {
         self.name(&format!("{family}-{piece}.{FAILED}"))
     }
 

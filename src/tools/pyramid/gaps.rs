@@ -6,7 +6,7 @@ use voltile_base::text::joined;
 use super::folder::WorkFolder;
 use super::{FamilyFailures, PyramidError, PyramidWork};
 
-/// The maximum number of shards whose pieces are looked up: finding them takes time for each shard.
+/// The maximum number of shards that are searched for missing pieces: each takes time.
 const MAX_SHARDS: u64 = 4096;
 
 impl PyramidWork {

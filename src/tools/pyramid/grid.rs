@@ -26,6 +26,7 @@ impl<S: Copy + Default> SumGrid<S> {
 
     /// Copies a smaller grid into this one, clipped to its size.
     pub fn place(&mut self, other: &SumGrid<S>, at: Xyz<usize>) {
+        // The other grid is a box in this one.
         each_line(self.size, at, other.size, |_, to, from, length| {
             self.sums[to..to + length].copy_from_slice(&other.sums[from..from + length]);
         });
@@ -35,13 +36,14 @@ impl<S: Copy + Default> SumGrid<S> {
 /// How a box of voxels is reduced to one voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SumRule {
-    /// The mean of all.
+    /// The mean of all voxels.
     Mean,
-    /// The first one.
+    /// The first voxel.
     First,
 }
 
-/// Sums boxes of `step` voxels of a contiguous buffer; boxes at its end may contain fewer.
+/// Reduces boxes of `step` voxels of a contiguous buffer by the rule; boxes at its end may contain
+/// fewer voxels.
 pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     voxels: &[V],
     size: Xyz<usize>,
@@ -90,10 +92,10 @@ pub(super) fn means<T: Voxel>(
 ) -> Samples {
     let mut means = vec![T::Mean::default(); chunk.x * chunk.y * chunk.z];
     each_line(grid.size, at, chunk, |[z, y], from, to, length| {
-        let thick = counts.z[z] * counts.y[y];
+        let lines = counts.z[z] * counts.y[y];
         let sums = grid.sums[from..from + length].iter().zip(&counts.x);
         for ((sum, count), mean) in sums.zip(&mut means[to..to + length]) {
-            *mean = T::mean(*sum, thick * count);
+            *mean = T::mean(*sum, lines * count);
         }
     });
     T::Mean::samples(means)

@@ -1,8 +1,12 @@
 //! Pieces: finished parts of the work, each stored in a small file.
 //!
-//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to
-//! their parents. A file ends with a digest of the rest, so that truncation and damage are
-//! detected.
+//! A piece contains the compressed chunks of its nodes, and the towers of sums that the nodes pass
+//! to their parents. Its file has these records, and at the end a digest of all of them, so that
+//! truncation and damage are detected. Numbers have 64 bits, the lowest byte first:
+//!
+//! ```text
+//! kind, height, x, y, z, length, then `length` compressed bytes
+//! ```
 
 use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::hdf5::PackError;
@@ -43,7 +47,7 @@ pub(super) struct PieceRecord {
 
 /// Computes a piece and returns the bytes of its file.
 pub(super) fn make(family: &Family, units: &[Unit]) -> Result<Vec<u8>, PyramidError> {
-    with_samples!(family.typed(), typed => make_typed(family, units, &typed))
+    with_samples!(family.empty_samples(), typed => make_typed(family, units, &typed))
 }
 
 /// `_typed` only says the voxel type.
@@ -65,14 +69,14 @@ fn make_typed<T: Voxel>(
             },
         )?;
         for grid in &tower {
-            put(&mut file, &packed_sums::<T>(grid)?);
+            put(&mut file, &pack_sums::<T>(grid)?);
         }
         put(&mut file, &PieceRecord::default());
     }
-    Ok(sealed(file))
+    Ok(seal(file))
 }
 
-fn packed_sums<T: Voxel>(grid: &SumGrid<T::Sum>) -> Result<PieceRecord, PackError> {
+fn pack_sums<T: Voxel>(grid: &SumGrid<T::Sum>) -> Result<PieceRecord, PackError> {
     let bytes: &[u8] = bytemuck::cast_slice(&grid.sums);
     let packed = zstd::bulk::compress(bytes, 1).map_err(|error| PackError {
         bytes: bytes.len(),
@@ -113,7 +117,7 @@ fn put(file: &mut Vec<u8>, record: &PieceRecord) {
 }
 
 /// Adds the digest to a file.
-fn sealed(mut file: Vec<u8>) -> Vec<u8> {
+fn seal(mut file: Vec<u8>) -> Vec<u8> {
     let digest = blake3::hash(&file);
     file.extend(digest.as_bytes());
     file
@@ -163,12 +167,12 @@ mod tests {
                 at: Xyz::new(1, 2, 3),
                 packed: vec![1, 2, 3],
             },
-            packed_sums::<u8>(&grid).unwrap(),
+            pack_sums::<u8>(&grid).unwrap(),
             PieceRecord::default(),
         ];
         let mut file = Vec::new();
         all.iter().for_each(|record| put(&mut file, record));
-        let bytes = sealed(file);
+        let bytes = seal(file);
         let read = records(&bytes).unwrap();
         assert_eq!(read, all);
         assert_eq!(sums::<u8>(&read[1]), Some(grid));

@@ -9,9 +9,9 @@ use voltile_base::geometry::{Region, Xyz};
 
 /// The edge of a chunk, in voxels of its level.
 pub(super) const EDGE: u64 = 64;
-/// The maximum number of voxels read at once.
+/// The maximum number of stored voxels that are read at once.
 const MAX_READ: u64 = 1 << 22;
-/// The maximum number of voxels of the node that a piece is made of.
+/// The maximum number of stored voxels under a node at which a piece ends.
 const MAX_PIECE: u64 = 1 << 24;
 
 /// The tree of one volume.
@@ -56,8 +56,8 @@ impl Tree {
         tree
     }
 
-    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one
-    /// node to span the volume (only in x and y if z is not halved).
+    /// The greatest height whose nodes cover at most `most` stored voxels; no greater than needed
+    /// for one node to span the volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
         let mut node = TreeNode {
             height: 0,
@@ -133,17 +133,17 @@ impl Tree {
 
     /// The nodes at which pieces end, in the order in which their parents use them.
     pub fn pieces(&self) -> Vec<TreeNode> {
-        let mut found = Vec::new();
-        let mut ahead = self.roots();
-        ahead.reverse();
-        while let Some(node) = ahead.pop() {
+        let mut pieces = Vec::new();
+        let mut stack = self.roots();
+        stack.reverse();
+        while let Some(node) = stack.pop() {
             if node.height <= self.piece_height {
-                found.push(node);
+                pieces.push(node);
             } else {
-                ahead.extend(self.children(&node).into_iter().rev());
+                stack.extend(self.children(&node).into_iter().rev());
             }
         }
-        found
+        pieces
     }
 }
 

@@ -1,5 +1,6 @@
-//! Applies a selection to the served datasets. It is clipped to the existing pictures; a name or
-//! number that exists nowhere is an error that lists the existing ones.
+//! Applies a selection to the served datasets. Selected levels, times and slices that do not exist
+//! are left out. If a selected name exists nowhere, or none of the selected numbers, an error
+//! lists what exists. A *picture* is a channel, or several channels that are shown together.
 
 use std::ops::Range;
 
@@ -88,7 +89,7 @@ fn selected_datasets<'a>(
     Ok(datasets)
 }
 
-/// The channels to show, if the dataset has all of them.
+/// The channels of a picture, if the dataset has all of them.
 fn members<'a>(
     dataset: &'a DatasetDescription,
     channels: &ChannelChoice,
@@ -102,7 +103,7 @@ fn members<'a>(
     }
 }
 
-/// A channel, or several that are shown together.
+/// A channel, or several channels that are shown together.
 struct WarmPicture<'a> {
     token: Name,
     channels: ChannelChoice,
@@ -122,10 +123,11 @@ impl<'a> WarmPicture<'a> {
         let times = self.times(&selection.times)?;
         let levels = self.levels(&selection.levels)?;
         for plane in &selection.planes {
-            let offered = self.offered(&levels, *plane);
-            for sharing in offered.chunk_by(|a, b| share_chunks(a, b)) {
-                let mut pass = self.pass(*plane, sharing, selection.slices.clone());
-                let levels = sharing.iter().flatten();
+            let offered = self.offered_levels(&levels, *plane);
+            for group in offered.chunk_by(|a, b| share_chunks(a, b)) {
+                let mut pass = self.pass(*plane, group, selection.slices.clone());
+                let levels = group.iter().flatten();
+                // The number of time points in a chunk. Time points in one chunk share a pass.
                 let chunk_times = levels.map(|(_, level)| level.source.times).max();
                 let chunk_times = chunk_times.unwrap_or(1).max(1);
                 for times in times.chunk_by(|a, b| a / chunk_times == b / chunk_times) {
@@ -182,7 +184,7 @@ impl<'a> WarmPicture<'a> {
     }
 
     /// The levels whose tiles are offered in a plane.
-    fn offered(&self, levels: &[SharedLevel<'a>], plane: Plane) -> Vec<SharedLevel<'a>> {
+    fn offered_levels(&self, levels: &[SharedLevel<'a>], plane: Plane) -> Vec<SharedLevel<'a>> {
         let mut offered = levels.to_vec();
         offered.retain(|shared| shared.iter().all(|(_, level)| level.is_offered(plane)));
         if offered.len() < levels.len() {
@@ -197,9 +199,10 @@ impl<'a> WarmPicture<'a> {
         offered
     }
 
-    /// The pass of levels that share chunks, at no time yet.
+    /// The pass of levels that share chunks, without its time points.
     fn pass(&self, plane: Plane, levels: &[SharedLevel<'_>], selected: Numbers) -> Pass {
         let axis = plane.slice_axis();
+        // The thickness of the thickest chunk, in voxels of full resolution.
         let mut depth = 1;
         for (_, level) in levels.iter().flatten() {
             let chunk = Xyz::from(level.source.chunk)[axis];
@@ -208,7 +211,7 @@ impl<'a> WarmPicture<'a> {
         let levels = levels.iter();
         let levels = levels.filter_map(|shared| self.slices(shared, plane));
         let levels: Vec<LevelSlices> = levels.collect();
-        // A slab holds whole slices of all levels.
+        // A slab is as thick as a chunk, but holds whole slices of all levels.
         let thicknesses = levels.iter().map(|level| level.thickness);
         let coarsest = thicknesses.max().unwrap_or(1);
         Pass {

@@ -13,7 +13,7 @@ use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutc
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// The pause before a retry if a tier, such as Redis or a store, fails.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-/// The work ends if a tier fails for this long.
+/// The whole run ends if a tier fails for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service that writes its tiles to a disk cache or object storage.

@@ -25,7 +25,7 @@ pub(super) struct Pass {
 #[derive(Debug, Clone)]
 pub(super) struct LevelSlices {
     pub level: Level,
-    /// The number of the first slice in URLs, and the end.
+    /// The number of the first slice in URLs, and the number after the last slice.
     pub first: i64,
     pub end: i64,
     /// The thickness of a slice, in voxels of full resolution.
@@ -45,9 +45,9 @@ pub(super) struct Slab<'a> {
 impl Pass {
     /// The slabs that contain all its slices, in order.
     pub fn slabs(&self) -> impl Iterator<Item = Slab<'_>> {
-        let ends = self.levels.iter().map(LevelSlices::last_voxel);
-        let last = ends.max().unwrap_or(0) / self.depth;
-        (0..=last).map(|index| Slab { pass: self, index })
+        let last_voxels = self.levels.iter().map(LevelSlices::last_voxel);
+        let last_slab = last_voxels.max().unwrap_or(0) / self.depth;
+        (0..=last_slab).map(|index| Slab { pass: self, index })
     }
 
     fn tile(&self, level: Level, time: Option<u64>, place: [u64; 3]) -> TileRequest {
@@ -71,7 +71,7 @@ impl Pass {
 
 impl LevelSlices {
     /// Describes the existing slices in words.
-    pub fn known(&self) -> String {
+    pub fn in_words(&self) -> String {
         let last = self.end.saturating_sub(1);
         format!("{} to {last} at level {}", self.first, self.level.number())
     }
@@ -84,7 +84,7 @@ impl LevelSlices {
 
     /// The number of the first slice that does not begin before a voxel, which is counted from the
     /// first voxel of the first slice. Slices with negative numbers cannot be requested.
-    fn number(&self, voxel: u64) -> u64 {
+    fn number_at(&self, voxel: u64) -> u64 {
         let index = voxel.div_ceil(self.thickness);
         let number = self.first.saturating_add_unsigned(index).min(self.end);
         number.max(0).unsigned_abs()
@@ -96,7 +96,7 @@ impl<'a> Slab<'a> {
     fn slices(self, level: &LevelSlices) -> impl Iterator<Item = u64> + use<'a> {
         let start = self.index.saturating_mul(self.pass.depth);
         let end = start.saturating_add(self.pass.depth);
-        let numbers = level.number(start)..level.number(end);
+        let numbers = level.number_at(start)..level.number_at(end);
         self.pass.selected.within(numbers)
     }
 
@@ -122,7 +122,7 @@ impl<'a> Slab<'a> {
         })
     }
 
-    /// The places of tiles in the plane, at all levels and times.
+    /// The places of tiles in the plane, at all levels and times: level, row, column, time point.
     fn places(self) -> impl Iterator<Item = (&'a LevelSlices, u64, u64, Option<u64>)> {
         let levels = self.pass.levels.iter();
         let rows = levels.flat_map(|level| (0..level.rows).map(move |row| (level, row)));

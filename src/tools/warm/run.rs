@@ -1,4 +1,4 @@
-//! Runs a work: tiles are taken in order, several at once, with a maximum rate and a way to stop at
+//! Does the work: takes tiles in order, several at once, with a maximum rate and a way to stop at
 //! any time.
 
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use crate::tools::progress::Progress;
 /// The maximum number of failures that are listed; all are counted.
 const MAX_FAILURES: usize = 1000;
 
-/// The result for a tile.
+/// The result of producing a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TileOutcome {
     /// It was rendered, or returned by a server: its size in bytes.
@@ -30,7 +30,7 @@ pub enum TileOutcome {
     Failed(String),
     /// No further tile can succeed, for a reason that does not concern this tile.
     Over(String),
-    /// It was abandoned because nobody is interested in the work any more.
+    /// It was abandoned because the interest in the work is gone.
     Stopped,
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn is_gone_within(pause: Duration, interest: &Interest) -> bool
     time::timeout(pause, interest.clone().gone()).await.is_ok()
 }
 
-/// Runs a work: at most `at_once` tiles at the same time, and at most `rate` begun in a second.
+/// Does the work: at most `at_once` tiles at the same time, and at most `rate` begun in a second.
 /// Stops once the interest is gone.
 pub async fn run(
     work: &WarmWork,

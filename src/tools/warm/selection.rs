@@ -1,4 +1,4 @@
-//! The selection to warm: tokens, channels, planes, levels, slices, times.
+//! The selection of tiles to warm.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use voltile_base::request::ChannelChoice;
 
 use super::numbers::Numbers;
 
-/// The selection.
+/// The tiles to warm, as the user selects them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// The datasets; empty: all.

@@ -66,8 +66,8 @@ struct ServerAnswer {
 
 impl RemoteServer {
     /// The server at an address: `http://127.0.0.1:8080`, `https://host/k/SECRET`, or
-    /// `unix:/run/voltile.sock`, which a path may follow after another colon. A tile refused as
-    /// busy is retried up to `retries` times. Sends nothing yet.
+    /// `unix:/run/voltile.sock`, or with a path `unix:/run/voltile.sock:/k/SECRET`. A tile refused
+    /// as busy is retried up to `retries` times. Sends nothing yet.
     ///
     /// # Errors
     /// The address is malformed; the error names the fault and the expected form.
@@ -89,7 +89,7 @@ impl RemoteServer {
             None => url.origin().ascii_serialization(),
         };
         Ok(Self {
-            client: client(&url, socket).map_err(|error| explained(&name, &error))?,
+            client: client(&url, socket).map_err(|error| explain(&name, &error))?,
             base: url.as_str().trim_end_matches('/').to_owned(),
             name,
             tiles: String::new(),
@@ -119,8 +119,8 @@ impl RemoteServer {
 
     async fn get(&self, path: &str) -> Result<ServerAnswer, String> {
         let request = self.client.get(format!("{}{path}", self.base));
-        let answer = received(request.header(PREFETCH.0, PREFETCH.1)).await;
-        answer.map_err(|error| format!("{path}: no answer: {}", explained(&self.name, &error)))
+        let answer = send(request.header(PREFETCH.0, PREFETCH.1)).await;
+        answer.map_err(|error| format!("{path}: no answer: {}", explain(&self.name, &error)))
     }
 }
 
@@ -141,7 +141,7 @@ fn client(url: &Url, socket: Option<&str>) -> Result<Client, reqwest::Error> {
         .connect_timeout(PATIENCE)
         .read_timeout(PATIENCE);
     if url.scheme() == "http" {
-        // Otherwise a system without any authority's certificate would be refused.
+        // Otherwise the client could not be built on a system without certificates of authorities.
         builder = builder.tls_certs_only([]);
     }
     if let Some(socket) = socket {
@@ -150,7 +150,8 @@ fn client(url: &Url, socket: Option<&str>) -> Result<Client, reqwest::Error> {
     builder.build()
 }
 
-async fn received(request: RequestBuilder) -> Result<ServerAnswer, reqwest::Error> {
+/// Sends a request, and receives the whole response.
+async fn send(request: RequestBuilder) -> Result<ServerAnswer, reqwest::Error> {
     let response = request.send().await?;
     let retry_after = response.headers().get(RETRY_AFTER);
     Ok(ServerAnswer {
@@ -161,7 +162,7 @@ async fn received(request: RequestBuilder) -> Result<ServerAnswer, reqwest::Erro
 }
 
 /// Why a server did not answer; without the URL, which may contain a secret.
-fn explained(name: &str, error: &reqwest::Error) -> String {
+fn explain(name: &str, error: &reqwest::Error) -> String {
     let causes = iter::successors(error.source(), |error| (*error).source());
     let cause = causes
         .last()
@@ -197,8 +198,8 @@ impl Producer for RemoteServer {
             if retries == self.retries {
                 return match answer {
                     Ok(refusal) => TileOutcome::Failed(refusal.problem(&path)),
-                    Err(silence) => match self.get("/livez").await {
-                        Ok(_) => TileOutcome::Failed(silence),
+                    Err(no_answer) => match self.get("/livez").await {
+                        Ok(_) => TileOutcome::Failed(no_answer),
                         Err(gone) => TileOutcome::Over(format!("the server is gone: {gone}")),
                     },
                 };
@@ -215,6 +216,7 @@ impl Producer for RemoteServer {
 /// The pause before the next retry, after `retries` retries: the pause that the server asks for,
 /// but at least twice the previous pause.
 fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
+    // Ten doublings exceed the longest own pause.
     let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10));
     let own = doubled.min(MAX_OWN_PAUSE);
     match retry_after {

@@ -40,7 +40,7 @@ impl WarmWork {
     ) -> Result<Self, String> {
         let mut work = Self {
             passes: choose(selection, datasets)?,
-            // All slabs, until those of the shard are known.
+            // All slabs, until the slabs of the shard are known.
             slab_range: 0..usize::MAX,
             total: 0,
         };
@@ -51,7 +51,7 @@ impl WarmWork {
             return Err(format!(
                 "the selected slices do not exist: in {} there are {}",
                 pass.plane,
-                joined(pass.levels.iter().map(LevelSlices::known))
+                joined(pass.levels.iter().map(LevelSlices::in_words))
             ));
         }
         work.slab_range = shard.map_or(0..counts.len(), |shard| shard.part(&counts));

@@ -1,6 +1,6 @@
 //! The least that an HTTP server can do: one answer, from memory, with one `writev`, on as many
-//! threads as there are cores. It reads requests only as far as the blank line that ends each, so
-//! it is the limit for answers from a cache, not a server. `writev PORT FILE.png`.
+//! threads as there are cores. It only looks for the blank line that ends each request, so it is no
+//! server, but the limit for answers from a cache. `writev PORT FILE.png`.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -37,8 +37,9 @@ impl Answer {
     }
 }
 
-/// The number of requests that end in `new`, given the last bytes before it; no request has a body.
-fn ended(seen: &mut usize, new: &[u8]) -> usize {
+/// The number of requests that end in `new`: of blank lines, as no request has a body. `seen` is the
+/// number of bytes of `\r\n\r\n` that have been matched so far.
+fn count_ended(seen: &mut usize, new: &[u8]) -> usize {
     let mut count = 0;
     for byte in new {
         *seen = match (*byte, *seen) {
@@ -62,7 +63,7 @@ async fn serve(mut client: TcpStream, answer: Arc<Answer>) -> io::Result<()> {
         if read == 0 {
             return Ok(());
         }
-        for _ in 0..ended(&mut seen, &buffer[..read]) {
+        for _ in 0..count_ended(&mut seen, &buffer[..read]) {
             answer.send(&mut client).await?;
         }
     }
