@@ -7,7 +7,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from checks.nginx import Nginx, adapted, configured
+from checks.nginx import Nginx, adapted, nginx_command
 from checks.report import Report
 from checks.runner import ROOT
 from checks.servers import Voltile, certificate, datasets, find, free_port, run
@@ -74,7 +74,7 @@ def with_login(report: Report, place: Path, example: str) -> None:
     text = re.sub(r"(?m)^( +)#(auth_request|error_page) ", r"\1\2 ", text)
     count = len(re.findall(r"(?m)^ *(auth_request|location /oauth2/|location = /oauth2/auth|location @login)", text))
     report.add("the example of a log-in has all of its parts", count == 4, str(count))
-    command = configured(place, local(place, "login-cache", text, "127.0.0.1:8080", free_port()))
+    command = nginx_command(place, local(place, "login-cache", text, "127.0.0.1:8080", free_port()))
     report.ran("nginx accepts the example of a log-in", run(*command, "-t"))
 
 
