@@ -122,7 +122,7 @@ class Cluster:
     def submit(
         self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None
     ) -> str:  # fmt: skip
-        """Queues a script, as an array if there are `tasks`, to run once the job `after` has succeeded; returns the job's number."""
+        """Queues a script, as an array if there are `tasks`, behind the job `after`; returns the number of the new job."""
         array = [] if tasks is None else [f"--array={tasks[0]}-{tasks[-1]}"]
         array += [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if after else []
         output = f"--output={self.place}/job-%A-%a.out"

@@ -128,12 +128,8 @@ def window(item: h5py.Dataset, rng: random.Random) -> dict:
     if item.dtype.kind in "iu":
         half = 0.5 if rng.random() < 0.2 else 0
         pair = [round(v) + half for v in pair]
-    kind = rng.random()
-    if kind < 0.15:
-        pair.reverse()
-    elif kind < 0.2:
-        pair = [pair[0]] * 2
-    return {"window": pair}
+    kind, inverted, empty = rng.random(), pair[::-1], [pair[0]] * 2
+    return {"window": inverted if kind < 0.15 else empty if kind < 0.2 else pair}
 
 
 def configuration(folder: Path, descriptions: list[dict]) -> str:

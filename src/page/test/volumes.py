@@ -11,10 +11,10 @@
     volumes.py microscope FILE SECONDS  appends a slice every 100 ms; prints the number, colour and time of each when it is flushed
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
-A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, ...}. Each place
-`at` counts boxes of the size `box`. The answer is a list of colours [red, green, blue], one for each place: the mean of the box
-(the voxel itself if `box` is 1, 1, 1), windowed, bent by the exponent 1 / gamma, in the colours of a map (the path of its table).
-With `slab: [axis, first, last, "max" | "min" | "mean"]` the box has these slices along the axis (0 is x), which are projected.
+A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, ...}. The
+places `at` count boxes of the size `box`. The answer is a list of colours [red, green, blue], one for each place: the mean of the
+box (the voxel itself if `box` is 1, 1, 1), windowed, bent by the exponent 1 / gamma, in the colours of a map (the path of its
+table). With `slab: [axis, first, last, "max" | "min" | "mean"]` the box has these slices along the axis (0 is x), projected.
 `labels: true` asks for colours of labels (`shuffle`: their number), `rgb: true` for stored colours, `values: true` for the values
 as text. The rules are those of the documentation, implemented once more.
 """
