@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034,SC2154  # variables for the sourcing scripts, and `root` set by them
 
 tools=$root/.tools
-# The Python packages of the tests, and the cmake that scripts/setup installs where there is none (checks/venv.py).
+# The Python packages of the tests, and the cmake that scripts/setup installs if the system has none; checks/venv.py makes both.
 venv=$tools/venv
 cmake_venv=$tools/cmake-venv
 cmake_oldest=3.26
@@ -20,19 +20,19 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # watched TEXT COMMAND [ARGUMENT...]: runs a command that may take minutes. Instead of the command's own output, one line
 # says for how long it has run, and how far it is: on a terminal the line is rewritten every second, elsewhere it is
-# printed every 8 s. What the command has printed follows if it fails, otherwise only its warnings.
-# Runs in a subshell, so that its traps are its own.
+# printed every 8 s. At the end, the command's output is printed if it has failed, otherwise only its warnings.
+# The function is a subshell, so that its traps are its own.
 watched() (
     text=$1
     shift
     log=$(mktemp) || exit 1
-    # Before the traps: until a new shell has reset those that it inherits, it could outlive the signal that ends it.
+    # Started before the traps are set: until a new subshell has reset inherited traps, it does not end at a signal.
     tick "$text" "$log" &
     ticker=$!
     trap '[ -z "$ticker" ] || kill "$ticker" 2>/dev/null; rm -f "$log"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    # Cargo draws its progress bar into a file, too, if told to. Its width is that of the bar and the names after it.
+    # Cargo draws its progress bar into the log, too, if told to. The width is that of the bar and the names after it.
     export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 CARGO_TERM_PROGRESS_TERM_INTEGRATION=false
     export CARGO_TERM_COLOR=never
     status=0
@@ -64,7 +64,7 @@ explain_failure() {
     fi
 }
 
-# tick TEXT LOG: prints the line of `watched`, until the script ends.
+# tick TEXT LOG: prints the line that `watched` shows, until it is killed or the script ends.
 tick() {
     began=$(date +%s)
     said=$began
@@ -89,7 +89,7 @@ how_far() {
 }
 
 # is_good_cmake FILE: does FILE run, and is it new enough?
-# VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself recursively.
+# VOLTILE_CMAKE_PROBE makes scripts/cmake fail, so that it does not call itself recursively if it is on the PATH.
 is_good_cmake() {
     [ -x "$1" ] && [ ! -d "$1" ] || return 1
     VOLTILE_CMAKE_PROBE=1 "$1" --version 2>/dev/null </dev/null | awk -v oldest="$cmake_oldest" '
@@ -123,7 +123,7 @@ find_cmake() {
     fi
 }
 
-# Prints a browser that can test the page.
+# Prints the path of a browser that can test the page.
 find_chromium() {
     for browser in ${VOLTILE_CHROMIUM:-} chromium chromium-browser google-chrome google-chrome-stable; do
         command -v "$browser" 2>/dev/null && return
@@ -144,8 +144,8 @@ build() {
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }
 
-# apt_install PACKAGE...: for root on Debian. If the lists cannot be updated, the old ones may still be good enough. If another
-# program is installing packages, it holds dpkg's lock, and this waits for it.
+# apt_install PACKAGE...: installs packages, as root on Debian. If the lists cannot be updated, the old lists may be good
+# enough. While another program that installs packages holds dpkg's lock, this waits for it.
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get -o DPkg::Lock::Timeout=300 update -qq </dev/null || true

@@ -25,7 +25,7 @@ http {{
 
 
 def adapted(example: str, changes: list[tuple[str, str]]) -> str:
-    """An example of packaging/ with other paths and addresses; each old text must be in it once."""
+    """An example of packaging/ with other paths and addresses; it must contain each old text exactly once."""
     for old, new in changes:
         if example.count(old) != 1:
             raise Refused(f"the example must contain {old.strip()!r} once")
@@ -33,8 +33,8 @@ def adapted(example: str, changes: list[tuple[str, str]]) -> str:
     return example
 
 
-def configured(place: Path, http: str, workers: object = 1) -> list:
-    """The command of an nginx with this http block, which is written below `place`."""
+def nginx_command(place: Path, http: str, workers: object = 1) -> list:
+    """Writes a configuration with this http block below `place`, and returns the command that runs nginx with it."""
     place.mkdir(parents=True, exist_ok=True)
     user = "user root;" if os.getuid() == 0 else ""
     (place / "nginx.conf").write_text(MAIN.format(user=user, workers=workers, place=place, http=http))
@@ -42,9 +42,9 @@ def configured(place: Path, http: str, workers: object = 1) -> list:
 
 
 class Nginx(Process):
-    """A running nginx; `http` gives the http block for its port."""
+    """A running nginx; `http(port)` returns the http block for its port."""
 
     def __init__(self, place: Path, http, workers: object = 1):
         self.port, self.errors = free_port(), place / "error.log"
-        super().__init__(configured(place, http(self.port), workers), place / "nginx.log")
+        super().__init__(nginx_command(place, http(self.port), workers), place / "nginx.log")
         self.wait_for_port(self.port)

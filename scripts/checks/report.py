@@ -12,7 +12,7 @@ class Report:
         self.skipped: set[str] = set()
 
     def add(self, what: str, is_right: bool, why: str = "", part: str = "") -> bool:
-        """Counts one check. `why` is printed if it failed; each `part` is counted apart, too."""
+        """Counts one comparison. `why` is printed if it fails; `end` also prints a count for each `part`."""
         if is_right:
             self.passed[part] += 1
             if self.shows_all:
@@ -23,11 +23,11 @@ class Report:
         return is_right
 
     def ran(self, what: str, done: subprocess.CompletedProcess, status: int = 0) -> bool:
-        """Counts a program that must have ended with this status."""
+        """Counts the run of a program, which must have ended with this status."""
         return self.add(what, done.returncode == status, f"status {done.returncode}\n{done.stdout[-3000:]}")
 
     def skip(self, what: str, why: str) -> None:
-        """Says once that a part could not run."""
+        """Counts a part that could not run, and says so; a part is counted once."""
         if what not in self.skipped:
             self.skipped.add(what)
             print(f"{what}: skipped, because {why}", flush=True)

@@ -22,11 +22,11 @@ from .servers import Refused
 ROOT = venv.ROOT
 NAME = Path(sys.argv[0]).name
 NOTHING_TO_RUN = 77
-# Options of several checks.
+# Options that several checks have: see `parser`.
 COMMON = {
     "--shared": {"type": Path, "default": ROOT.parent / "shared", "help": "the shared folder (default: next to the project)"},
     "--only": {"default": "", "metavar": "REGEX", "help": "only what matches"},
-    "--seed": {"type": int, "default": random.randrange(10**9), "help": "of what is chosen at random (default: a new one)"},
+    "--seed": {"type": int, "default": random.randrange(10**9), "help": "seed of the random choices (default: a new one)"},
 }
 
 
@@ -48,16 +48,16 @@ def run(
     check: Callable[[argparse.Namespace, Report, Path], None], args: argparse.Namespace, packages: str | None = "tests",
     libraries: Sequence[str] = (), shows_all: bool = False, is_optional: bool = False,
 ) -> NoReturn:  # fmt: skip
-    """Runs a check with a folder for its files, prints its report, and exits.
+    """Runs a check with a temporary folder for its files, prints its report, and exits.
 
-    It runs in the venv of `packages`, if it needs any, unless this Python has all of `libraries`. With `is_optional` there
-    is nothing to run if that venv cannot be made."""
+    The check runs in the venv of `packages` (a list in scripts/requirements), unless it needs none or this Python has all
+    `libraries`. If the venv cannot be made, the check fails, or with `is_optional` there is nothing to run."""
     if not args.voltile.is_file():
         give_up(f"no program at {args.voltile}: build it, or name it with --voltile")
     args.voltile = args.voltile.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped
-    has_them = libraries and all(importlib.util.find_spec(name) for name in libraries)
-    if packages and not has_them:
+    has_libraries = libraries and all(importlib.util.find_spec(name) for name in libraries)
+    if packages and not has_libraries:
         try:
             venv.restart_in(packages)
         except OSError as problem:

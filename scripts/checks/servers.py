@@ -1,4 +1,4 @@
-"""Starts programs, voltile first of all, and stops them at the end of a `with` block; their output goes to files."""
+"""Starts voltile and other programs, and stops them at the end of a `with` block; their output goes to files."""
 
 import contextlib
 import http.client
@@ -19,30 +19,31 @@ from pathlib import Path
 from .report import Report
 
 START_SECONDS, STOP_SECONDS = 600.0, 60.0
-# Prefixes of variables that would change which files voltile reads, or where it finds them.
+# Prefixes of variables that would change which files voltile reads, or where it finds them; programs start without them.
 FOREIGN = ("AWS_", "GOOGLE_", "AZURE_", "HDF5_", "VOLTILE_")
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
 LISTENING = re.compile(r"^voltile listening on http://(\S+?)/?$", re.MULTILINE)
-numbers = itertools.count()
+config_numbers = itertools.count()
 
 
 class Refused(Exception):
-    """A program did not start, or is not there."""
+    """A check cannot go on: a program is missing or does not start, or a server does not answer as it must."""
 
 
 def find(program: str) -> str | None:
-    """A program, also where only root's PATH finds it."""
+    """The path of a program, which may also be in a folder that only root's PATH has."""
     return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def need(program: str, package: str) -> str:
+    """Like `find`; refuses if the program is not installed."""
     if path := find(program):
         return path
     raise Refused(f"{program} is not installed (Debian: {package})")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
-    """Runs a program to its end; both of its outputs are in `stdout`."""
+    """Runs a program to its end; its standard output and its errors are both in `stdout`."""
     options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **options}
     return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, errors="replace", **options)
 
@@ -67,7 +68,8 @@ def ask(url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
 
 
 def certificate(place: Path, host: str) -> tuple[Path, Path, Path]:
-    """An authority, a certificate that it signs for a host, such as DNS:NAME or IP:ADDRESS, and its key."""
+    """Makes an authority and a certificate that it signs for `host` (DNS:NAME or IP:ADDRESS). Returns the paths of the
+    authority, the certificate, and the certificate's key."""
     openssl = need("openssl", "openssl")
     paths = [place / f"{name}.pem" for name in ("authority", "authority-key", "certificate", "key")]
     new = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7"]
@@ -79,7 +81,7 @@ def certificate(place: Path, host: str) -> tuple[Path, Path, Path]:
 
 
 class Process:
-    """A program with its workers; `log` has what it printed."""
+    """A running program with its workers; `log` is the file of its output."""
 
     def __init__(self, command: list, log: Path, environment: dict[str, str] | None = None, cwd: Path | None = None):
         self.command, self.log, self.cwd = [str(word) for word in command], log, cwd
@@ -110,6 +112,7 @@ class Process:
         return self.process.poll() is None
 
     def said(self) -> str:
+        """The program's output so far."""
         return self.log.read_text(errors="replace")
 
     def tail(self, lines: int = 20) -> str:
@@ -120,7 +123,7 @@ class Process:
             os.killpg(self.process.pid, number)
 
     def stop(self) -> int:
-        """SIGTERM, then SIGKILL to what is left; returns the exit status."""
+        """Sends SIGTERM, then SIGKILL to workers that are left; returns the exit status."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -135,13 +138,13 @@ class Process:
 
 
 class Voltile(Process):
-    """A running voltile with this configuration. A report is told of a wrong exit status and of panics."""
+    """A running voltile with this configuration. The report gets a failure if it ends with a wrong status or has panicked."""
 
     def __init__(
         self, program: Path, place: Path, configuration: str, report: Report | None = None, port: int = 0,
         environment: dict[str, str] | None = None,
     ):  # fmt: skip
-        self.config, self.report, self.is_over = place / f"voltile-{next(numbers)}.toml", report, False
+        self.config, self.report, self.is_over = place / f"voltile-{next(config_numbers)}.toml", report, False
         self.config.write_text(configuration)
         command = [program, "serve", "--config", self.config, "--bind", f"127.0.0.1:{port}"]
         super().__init__(command, self.config.with_suffix(".log"), environment)
@@ -150,6 +153,7 @@ class Voltile(Process):
         self.base = f"http://{self.address}"
 
     def stop(self) -> int:
+        """As in `Process`; the first call reports how voltile has ended."""
         status, was_over, self.is_over = super().stop(), self.is_over, True
         if self.report and not was_over:
             if status != 0:
@@ -163,6 +167,7 @@ class Voltile(Process):
         return status, body
 
     def json(self, path: str) -> dict:
+        """The document at a path; refuses any status but 200."""
         status, body = self.get(path)
         if status != 200:
             raise Refused(f"{path} answers {status}: {body[:200]!r}")
@@ -177,5 +182,5 @@ class Voltile(Process):
 
 
 def datasets(files: dict[str, object]) -> str:
-    """The configuration of datasets that only names their files, by token; voltile detects the rest."""
+    """A configuration of datasets (token -> file) without any other settings: voltile recognises the channels."""
     return "".join(f"[datasets.{json.dumps(token)}]\nfile = {json.dumps(str(file))}\n" for token, file in files.items())

@@ -1,7 +1,7 @@
-"""The Python packages of scripts/requirements, each set in a venv of its own in .tools: `python3 venv.py NAME` makes one.
+"""Installs Python packages: each list in scripts/requirements has its own venv in .tools. `python3 venv.py NAME` makes one.
 
-NAME.txt lists the packages that must be there, and NAME-optional.txt, if it exists, those without which parts are skipped.
-A venv is made anew if a list or Python has changed, if it was moved, and if optional packages are missing.
+NAME.txt lists the packages that are required. NAME-optional.txt, if it exists, lists packages without which parts of a check
+are skipped. A venv is made anew if a list or Python has changed, if it was moved, or if optional packages are missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def restart_in(name: str) -> None:
 
 
 def make(name: str) -> None:
-    """Makes the venv with all of its packages, or with those that must be there, unless it exists. Raises OSError."""
+    """Makes the venv, unless it is up to date: with all packages or, if that fails, with the required ones. Raises OSError."""
     lists = [ROOT / "scripts" / "requirements" / f"{name}{kind}.txt" for kind in ("", "-optional")]
     lists = [file for file in lists if file.is_file()]
     venv = folder(name)
@@ -39,7 +39,7 @@ def make(name: str) -> None:
     made_of = f"{venv.resolve()} {sys.base_prefix} {sys.version}".encode()
     wanted = hashlib.sha256(b"".join([made_of, *(file.read_bytes() for file in lists)])).hexdigest()
     venv.parent.mkdir(exist_ok=True)
-    # Several scripts may use one venv.
+    # Several scripts may make the same venv at the same time.
     with venv.with_name(f"{venv.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if python.exists() and stamp.is_file() and stamp.read_text() == wanted:
@@ -48,6 +48,7 @@ def make(name: str) -> None:
         is_made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode == 0
         if is_made and install(python, lists):
             stamp.write_text(wanted)
+        # Without the optional packages there is no stamp, so the next run tries to install them again.
         elif not is_made or len(lists) == 1 or not install(python, lists[:1]):
             raise OSError(f"cannot install {lists[0]} into {venv}; it needs Python's venv module and a package index")
 

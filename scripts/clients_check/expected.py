@@ -1,4 +1,4 @@
-"""The voxels that clients must read, at each level, stored or derived."""
+"""The voxels that clients must read, at each stored or derived level."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,10 @@ MAX_VOXELS = 1 << 21
 
 
 def box(size: list[int]) -> tuple[int, int, int]:
-    """The extents (z, y, x) of the box of a level (x, y, z) that is compared: all of it, if it is small enough."""
+    """The extents (z, y, x) of the box that is compared of a level of this size (x, y, z): the whole level if it is small.
+
+    Otherwise z is halved as long as it is at least a quarter of the longer of y and x, then the longer of y and x.
+    """
     z, y, x = reversed(size)
     while z * y * x > MAX_VOXELS:
         if z >= max(y, x) / 4:
@@ -26,7 +29,8 @@ def box(size: list[int]) -> tuple[int, int, int]:
 
 
 def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.ndarray | None]:
-    """Level -> the voxels of its box (component, z, y, x), by the levels in /datasets.json; `None` if it is not compared."""
+    """Level -> the voxels of its box (component, z, y, x), or `None` if it is not compared. `described` has the levels of
+    /datasets.json."""
     out: dict[int, np.ndarray | None] = {}
     stored: dict | None = None
     for level in described:
@@ -35,11 +39,11 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
             stored = level
             out[level["level"]] = channel.level(level["path"], extents, time)
             continue
-        # Derived from the nearest finer level that is stored.
+        # Derived from the nearest finer level that is stored, unless too many voxels of that level are needed.
         factor = [round(own / finer) for own, finer in zip(level["factor"], stored["factor"])][::-1]
         needed = tuple(extent * step for extent, step in zip(extents, factor))
-        whole = np.prod([min(n, size) for n, size in zip(needed, reversed(stored["size"]))])
-        if whole > 64 * MAX_VOXELS:
+        count = np.prod([min(extent, size) for extent, size in zip(needed, reversed(stored["size"]))])
+        if count > 64 * MAX_VOXELS:
             out[level["level"]] = None
             continue
         out[level["level"]] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")
@@ -47,7 +51,8 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
 
 
 def reduced(voxels: np.ndarray, factor: list[int], is_label: bool) -> np.ndarray | None:
-    """Every first voxel of boxes of labels, or the mean of boxes, rounded half up. 64-bit means are not exact here."""
+    """Labels: the first voxel of each box (`factor` is z, y, x). Images: the mean of each box; of integers rounded half up, and
+    `None` for integers of 64 bits, whose means are not exact in float64."""
     if is_label:
         return voxels[:, :: factor[0], :: factor[1], :: factor[2]]
     if voxels.dtype.kind in "iu" and voxels.dtype.itemsize == 8:
@@ -61,7 +66,7 @@ def reduced(voxels: np.ndarray, factor: list[int], is_label: bool) -> np.ndarray
 
 
 def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
-    """Whether shapes, types and voxels are equal; means of floats only nearly, as sums depend on their order."""
+    """Whether shapes, types and voxels are equal; means of floats may differ slightly, as a sum depends on its order."""
     found = np.asarray(found)
     found = found.astype(found.dtype.newbyteorder("="), copy=False)
     if found.shape != expected.shape or found.dtype != expected.dtype:

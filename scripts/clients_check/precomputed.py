@@ -14,7 +14,7 @@ from .volumes import Channel
 
 
 def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
-    """The voxels in the type that the format has for them; `None` if it has none."""
+    """The voxels converted to the type in which voltile offers them in this format; `None` if the format has no such type."""
     kind = voxels.dtype
     if is_label and kind.kind == "i":
         return voxels.astype(np.int64).view(np.uint64)
@@ -33,8 +33,8 @@ def check(server: Voltile, channel: Channel, described: dict, report: Report) ->
         status, body = server.get(f"/neuroglancer/{volume}/info")
         info = json.loads(body)
         if status != 200:
-            is_due = offered(levels[0], is_label) is None and status == 404 and "neuroglancer" in described["left_out"]
-            report.add(f"precomputed {volume} is left out: {info['detail']}", is_due, part="precomputed")
+            is_right = offered(levels[0], is_label) is None and status == 404 and "neuroglancer" in described["left_out"]
+            report.add(f"precomputed {volume} is left out: {info['detail']}", is_right, part="precomputed")
             continue
         report.add(f"precomputed {volume} is served", offered(levels[0], is_label) is not None, part="precomputed")
         for number, scale in enumerate(info["scales"]):

@@ -1,13 +1,13 @@
-// Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, sections, box, file}, and
-// each line of the output an answer, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x. Planes are
-// read whole if the box contains them, else as tiles: Viv's viewers do both.
+// Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, sections, box,
+// file}, and each line of the output an answer, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x.
+// A plane is read whole if the box contains all of it, otherwise in tiles: Viv's viewers do both.
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import { loadOmeZarr } from "@vivjs/loaders";
 
-// The rows of the box in a plane; those of tiles are in parts, one for each tile.
+// The rows of the box in a plane, as a list of arrays; where the plane is read in tiles, a row is several arrays.
 async function rows(source, selection, box) {
   const [height, width] = source.shape.slice(-2);
   if (box.y === height && box.x === width) {

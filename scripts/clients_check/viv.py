@@ -1,4 +1,4 @@
-"""OME-Zarr images, read by Viv's loaders in Node.js (see viv.mjs). One process reads them all."""
+"""OME-Zarr images, read by Viv's loaders in Node.js (see viv.mjs). One process reads all images."""
 
 import functools
 import json
@@ -12,10 +12,10 @@ import numpy as np
 from checks.runner import ROOT
 
 HERE = Path(__file__).resolve().parent
-# Beside the packages, where Node.js looks for them.
+# The folder of the packages. viv.mjs is copied into it, because Node.js looks for packages beside the program.
 HOME = ROOT / ".tools" / "clients-node"
 PROGRAM, PACKAGES, LOCK = "viv.mjs", "package.json", "package-lock.json"
-# Booleans are no typed arrays in JavaScript, half floats only in the newest Node.js.
+# JavaScript has no typed arrays of booleans, and typed arrays of half floats only in the newest Node.js.
 UNREADABLE = {"bool", "float16"}
 # The widths of images that Viv takes for pixels of interleaved colours.
 COLOURS = (3, 4)
@@ -46,7 +46,7 @@ def reads(voxels: np.ndarray) -> bool:
 
 
 class Reader:
-    """The process; it ends with its input, when this one does."""
+    """The process of Node.js. It ends when its input is closed, so at the latest with this process."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -55,8 +55,8 @@ class Reader:
         self.file = HOME / f"{os.getpid()}.raw"
 
     def read(self, url: str, level: int, time: int, sections: list[int], axes: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The first voxels of sections of a level (its place in the list of levels) at a time point, of this shape, in the
-        order of the image's axes."""
+        """Reads some sections at a time point, from the first row and column on. `level` is the position in the list of levels;
+        `shape` is that of the result, in the order of the image's axes."""
         box = dict.fromkeys("yx", 1) | dict(zip(axes, shape))
         request = {"url": url, "level": level, "time": time, "sections": sections, "box": box, "file": str(self.file)}
         print(json.dumps(request), file=self.process.stdin)

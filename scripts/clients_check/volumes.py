@@ -1,6 +1,7 @@
 """The served channels and their voxels as h5py reads them, configured explicitly, so that voltile has nothing to guess."""
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ class Channel:
     index: dict = field(default_factory=dict, hash=False)
 
     def level(self, path: str, box: tuple[int, int, int], time: int) -> np.ndarray:
-        """The first voxels of a stored level in the order component, z, y, x; at most as many as `box` (z, y, x)."""
+        """Reads the box (z, y, x) at the origin of a stored level, as far as the level reaches; as component, z, y, x."""
         with h5py.File(self.file, "r") as file:
             data, where, kept = file[path], [], ""
             for axis, extent in zip(self.axes, data.shape, strict=True):
@@ -57,12 +58,11 @@ def fixtures() -> tuple[list[Channel], str]:
             file = folder / channel.get("file", dataset["file"])
             kind, index = channel.get("kind", "image"), channel.get("index", {})
             out.append(Channel(token, name, file, channel["path"], channel["axes"], kind, index))
-    lines = [f"file = {json.dumps(str(folder / line[8:-1]))}" if line.startswith('file = "') else line for line in text.splitlines()]
-    return out, "\n".join(lines) + "\n"
+    return out, re.sub(r'(?m)^file = "(.*)"$', lambda match: f"file = {json.dumps(str(folder / match[1]))}", text)
 
 
 def configuration(channels: list[Channel], more: dict[str, str]) -> str:
-    """The configuration of channels; `more` has further keys by token."""
+    """The configuration of channels; `more` has further lines for the table of a dataset, by token."""
     out = []
     for token in dict.fromkeys(channel.token for channel in channels):
         own = [channel for channel in channels if channel.token == token]
@@ -139,7 +139,7 @@ def made(folder: Path) -> tuple[list[Channel], str]:
 
 
 def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
-    """The channels of the demo volume, which `serve --demo` makes below `folder` unless it is there."""
+    """The channels of the demo volume, which `serve --demo` makes below `folder`."""
     command = [voltile, "serve", "--demo", "--bind", "127.0.0.1:0"]
     with Process(command, folder / "demo.log", {"XDG_CACHE_HOME": str(folder)}) as server:
         server.wait_until(lambda: "voltile listening on" in server.said())
@@ -151,7 +151,7 @@ def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
 
 
 def real(shared: Path) -> tuple[list[Channel], str]:
-    """Volumes of the real files of other projects."""
+    """Up to four volumes of each real file of other projects."""
     channels = []
     for pattern in REAL:
         for path in sorted((shared / "data").resolve().glob(pattern)):

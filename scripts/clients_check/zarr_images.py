@@ -25,7 +25,7 @@ def document(server: Voltile, version: str, path: str) -> dict:
 
 
 def check(server: Voltile, channels: list[Channel], described: dict, report: Report) -> None:
-    """Compares each channel of a dataset, the image that several of them form, and its labels."""
+    """Compares each channel of a dataset, the image that several channels form, and the labels of that image."""
     token = channels[0].token
     by_name = {channel.name: channel for channel in channels}
     descriptions = {channel["name"]: channel for channel in described["channels"]}
@@ -38,7 +38,7 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
         if all(name in by_name for name in members) and members:
             image(server, version, whole, [by_name[name] for name in members], descriptions, report)
         for name in labels_of(server, version, whole):
-            image(server, version, f"{whole}/labels/{name}", [by_name[name]], descriptions, report, True)
+            image(server, version, f"{whole}/labels/{name}", [by_name[name]], descriptions, report, is_nested=True)
 
 
 def labels_of(server: Voltile, version: str, path: str) -> list[str]:
@@ -49,9 +49,9 @@ def labels_of(server: Voltile, version: str, path: str) -> list[str]:
 
 
 def image(
-    server: Voltile, version: str, path: str, channels: list[Channel], descriptions: dict, report: Report, is_below: bool = False
+    server: Voltile, version: str, path: str, channels: list[Channel], descriptions: dict, report: Report, is_nested: bool = False
 ) -> None:
-    """Compares all levels at the first and the last time point."""
+    """Compares all levels at the first and the last time point; and the metadata, unless the image `is_nested` in another."""
     driver, zarr_format = VERSIONS[version]
     (multiscale,) = document(server, version, path)["multiscales"]
     axes = "".join(axis["name"] for axis in multiscale["axes"])
@@ -61,7 +61,7 @@ def image(
     stored = [(channel, descriptions[channel.name]["levels"]) for channel in channels]
     each = {time: [expected.levels(channel, levels, time) for channel, levels in stored] for time in times}
     by_level = {level["level"]: level for level in described["levels"]}
-    for place, dataset in enumerate(multiscale["datasets"]):
+    for position, dataset in enumerate(multiscale["datasets"]):
         number = int(dataset["path"])
         url = f"{server.base}/zarr/{version}/{path}/{number}"
         for time in times:
@@ -84,17 +84,17 @@ def image(
             name = f"{path} {version} level {number}" + (f" time {time}" if time else "")
             expected.compare(report, "TensorStore", f"{driver} {name}", by_tensorstore, wanted, is_mean)
             expected.compare(report, "zarr-python", name, by_zarr, wanted, is_mean)
-            by_viv(f"{server.base}/zarr/{version}/{path}", place, time, axes, name, wanted, is_mean, report)
-    if not is_below:
+            by_viv(f"{server.base}/zarr/{version}/{path}", position, time, axes, name, wanted, is_mean, report)
+    if not is_nested:
         listed(server, version, path, sorted(dataset["path"] for dataset in multiscale["datasets"]), report)
         validate(server, version, path, report)
 
 
 def by_viv(
-    url: str, place: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report
+    url: str, position: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report
 ) -> None:
-    """Compares sections of a level with what Viv reads, if it is there and reads such images: the first, one in the middle
-    and the last. Viv reads section by section, and decodes the same chunks for each."""
+    """Compares the first, the middle and the last section of a level with what Viv reads, if it is installed and reads such
+    images. Not all sections: Viv reads them one by one, and decodes the same chunks for each."""
     reader, sections = viv.reader(), [0]
     if "z" in axes:
         along = axes.index("z")
@@ -104,19 +104,19 @@ def by_viv(
     if reader is None:
         report.skip("Viv", "it could not be installed")
     elif viv.reads(wanted):
-        read = partial(reader.read, url, place, time, sections, axes, wanted.shape)
+        read = partial(reader.read, url, position, time, sections, axes, wanted.shape)
         expected.compare(report, "Viv", name, read, wanted, is_mean)
 
 
 def listed(server: Voltile, version: str, path: str, arrays: list[str], report: Report) -> None:
-    """Whether zarr-python lists the nodes of a group, which it does by consolidated metadata only."""
+    """Checks that zarr-python lists the nodes of a group, which it can only by consolidated metadata."""
     wanted = arrays + (["labels"] if labels_of(server, version, path) else [])
     found = sorted(zarr.open_group(f"{server.base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
     report.add(f"zarr-python lists {path} {version}", found == wanted, f"{found}, expected {wanted}", "zarr-python")
 
 
 def validate(server: Voltile, version: str, path: str, report: Report) -> None:
-    """Whether ome-zarr-models finds the metadata valid."""
+    """Checks that ome-zarr-models finds the metadata valid."""
     try:
         from ome_zarr_models.v04.image import Image as Image04
         from ome_zarr_models.v05.image import Image as Image05
@@ -132,7 +132,7 @@ def validate(server: Voltile, version: str, path: str, report: Report) -> None:
 
 
 def readers(server: Voltile, channels: list[Channel], described: dict, report: Report) -> None:
-    """Opens an image with labels as ome-zarr-py and napari do."""
+    """Compares an image with labels, opened by the readers of ome-zarr-py and napari-ome-zarr."""
     token = channels[0].token
     wanted = {}
     for channel in channels:

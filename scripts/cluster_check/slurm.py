@@ -14,7 +14,7 @@ PROGRAMS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo"]
 NODES = ["voltile0", "voltile1"]
 # States of jobs that have ended.
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
-# Far longer than it takes.
+# How many seconds a check waits for the cluster: far longer than it takes.
 PATIENCE = 300.0
 CONFIGURATION = """\
 ClusterName=voltile
@@ -122,6 +122,7 @@ class Cluster:
     def submit(
         self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None
     ) -> str:  # fmt: skip
+        """Queues a script, as an array if there are `tasks`, behind the job `after`; returns the number of the new job."""
         array = [] if tasks is None else [f"--array={tasks[0]}-{tasks[-1]}"]
         array += [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if after else []
         output = f"--output={self.place}/job-%A-%a.out"
@@ -130,13 +131,13 @@ class Cluster:
         return self.ask("sbatch", "--parsable", f"--chdir={folder}", output, *small, *array, str(script), *arguments).strip()
 
     def states(self, job: str) -> list[tuple[str, str]]:
-        """The task and state of each part of a job, also after its end."""
+        """The task and the state of each part of a job, which may have ended."""
         lines = self.ask("scontrol", "--oneliner", "show", "job", job).splitlines()
         fields = [dict(pair.split("=", 1) for pair in line.split() if "=" in pair) for line in lines]
         return [(field.get("ArrayTaskId", "-"), field["JobState"]) for field in fields]
 
-    def finished(self, job: str) -> list[str]:
-        """Waits for the end of a job; returns what went wrong."""
+    def wait_for_end(self, job: str) -> list[str]:
+        """Waits for the end of a job; returns what went wrong: tasks that failed, and the outputs."""
         self.wait_until(f"job {job} has ended", lambda: all(state in OVER for _, state in self.states(job)))
         wrong = [f"task {task} of job {job}: {state}" for task, state in self.states(job) if state != "COMPLETED"]
         outputs = [output.read_text()[-1500:] for output in self.place.glob(f"job-{job}-*.out")] if wrong else []
@@ -144,35 +145,37 @@ class Cluster:
 
     def run(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> list[str]:
         """Runs a script to its end, as an array if there are tasks; returns what went wrong."""
-        return self.finished(self.submit(script, arguments, tasks, folder))
+        return self.wait_for_end(self.submit(script, arguments, tasks, folder))
 
     def run_with_a_kill(
         self, script: Path, arguments: list[str], tasks: range, folder: Path, begun, assembles: bool = False
     ) -> list[str]:  # fmt: skip
-        """Runs an array; the program of the first task is killed when `begun()`, and its script queues the task again.
+        """Runs an array. When `begun()`, kills the program of the first task, whose script must queue the task again.
 
-        If the script `assembles`, the job that does so is queued with the array."""
+        With `assembles`, the script is also queued without a task, to assemble the parts after the array."""
         job = self.submit(script, arguments, tasks, folder)
         last = [self.submit(script, arguments, None, folder, job)] if assembles else []
         self.wait_until("the work has begun", begun)
         shard = f"--shard\0{tasks[0]}/{len(tasks)}\0"
-        found = [process for process in Path("/proc").glob("[0-9]*") if shard in command_line(process)]
-        if len(found) != 1:
-            raise Refused(f"{len(found)} programs make shard {tasks[0]} instead of one: {self.logs()}")
-        os.kill(int(found[0].name), signal.SIGKILL)
-        # Slurm would start it again after two minutes; but not before all of it has been cleared away.
+        programs = [process for process in Path("/proc").glob("[0-9]*") if shard in command_line(process)]
+        if len(programs) != 1:
+            raise Refused(f"{len(programs)} programs make shard {tasks[0]} instead of one: {self.logs()}")
+        os.kill(int(programs[0].name), signal.SIGKILL)
+        # By itself, Slurm starts the task again after two minutes. It may start sooner, but only when nothing of its first run
+        # is left, and later than in the second in which its credential was revoked: otherwise the node would take the new
+        # run for the killed one.
         self.wait_until("the killed task alone is queued", lambda: self.is_alone(job, tasks[0]))
-        # Nor in the second in which its credential was revoked: the node would take it for the job that was killed.
         self.ask("scontrol", "update", f"JobId={job}_{tasks[0]}", "StartTime=now+2")
-        return [why for number in (job, *last) for why in self.finished(number)]
+        return [why for number in (job, *last) for why in self.wait_for_end(number)]
 
     def fail(self, script: Path, arguments: list[str], tasks: range, folder: Path) -> list[str]:
-        """Runs an array of which every task fails for good, with the job behind it; returns what went wrong."""
+        """Runs an array whose tasks must all fail for good, and the job that depends on it; returns what went wrong."""
         job = self.submit(script, arguments, tasks, folder)
         last = self.submit(script, arguments, None, folder, job)
-        return self.finished(job) + self.finished(last)
+        return self.wait_for_end(job) + self.wait_for_end(last)
 
     def is_alone(self, job: str, task: int) -> bool:
+        """Whether a task is queued, all other tasks of its job have ended, and both nodes are idle."""
         states = dict(self.states(job))
         pending = states.pop(str(task), None) == "PENDING"
         return pending and all(state in OVER for state in states.values()) and self.is_ready()

@@ -21,7 +21,8 @@ def check(report: Report, place: Path, voltile: Path, cluster) -> None:
 
 
 def volume(path: Path) -> None:
-    """Two channels of which a pyramid has about a dozen pieces."""
+    """Writes two channels, whose pyramid is made in about a dozen pieces. `raw` is six bits of noise (from a multiplicative
+    hash) over a slow gradient."""
     numbers = numpy.arange(160 * 900 * 1000, dtype="u4").reshape(160, 900, 1000)
     voxels = ((numbers * 2654435761) >> 26).astype("u1") + (numbers // 700_000).astype("u1")
     with h5py.File(path, "w") as file:
@@ -30,8 +31,8 @@ def volume(path: Path) -> None:
 
 
 def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -> None:
-    brain, one = place / "brain.h5", place / "one.pyramid"
-    subprocess.run([voltile, "pyramid", brain, "--output", one], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    brain, unsharded = place / "brain.h5", place / "one.pyramid"
+    subprocess.run([voltile, "pyramid", brain, "--output", unsharded], cwd=place, check=True, stdout=subprocess.DEVNULL)
     work = Path(f"{brain}.pyramid.work")
     early = cluster.run(script, [str(brain)], None, place)
     report.add("nothing is assembled before the shards", bool(early) and not work.exists(), str(early))
@@ -40,15 +41,15 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
     text = "four shards of a pyramid, one of them killed and started again, and then assembled"
     report.add(text, not wrong, "\n".join(wrong))
     if not wrong:
-        expected, found = levels(one), levels(Path(f"{brain}.pyramid"))
+        expected, found = levels(unsharded), levels(Path(f"{brain}.pyramid"))
         report.add(f"its {len(expected)} levels are those of one process", len(expected) > 5 and expected == found)
         report.add("the work folder is gone", not work.exists())
 
 
 def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> None:
     selection = [str(place / "brain.h5"), "--plane", "xy"]
-    one = ["--into", str(place / "one"), "--set", "render.threads=1"]
-    subprocess.run([voltile, "warm", *selection, *one], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    options = ["--into", str(place / "one"), "--set", "render.threads=1"]
+    subprocess.run([voltile, "warm", *selection, *options], cwd=place, check=True, stdout=subprocess.DEVNULL)
     tiles = place / "tiles"
     arguments = [*selection, "--into", str(tiles)]
     wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, lambda: any(tiles.glob("tiles/*/*/*.png")))
@@ -58,7 +59,7 @@ def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> N
 
 
 def levels(path: Path) -> dict[str, str]:
-    """A digest of the shape and the decoded voxels of every dataset."""
+    """The type, the shape and a digest of the voxels of every dataset of a file, by name."""
     found = {}
 
     def add(name: str, item: object) -> None:
@@ -71,6 +72,6 @@ def levels(path: Path) -> dict[str, str]:
 
 
 def files(directory: Path) -> dict[str, str]:
-    """A digest of every tile in a cache directory."""
+    """A digest of every tile in a cache directory, by path."""
     tiles = (directory / "tiles").rglob("*.png")
     return {str(tile.relative_to(directory)): hashlib.sha256(tile.read_bytes()).hexdigest() for tile in tiles}

@@ -13,12 +13,13 @@ import h5py
 import numpy
 from PIL import Image
 
-EDGE, PLANES = 700, 24
-HANGS_UP = 0.01
+EDGE, PLANES = 700, 24  # of a volume: the rows and columns of a slice, the number of slices
+HANGS_UP = 0.01  # the share of requests after which the client closes the connection
 
 
 class Volume:
-    """A file of noise that may be replaced, and the generations that a request may still see; `prefix` begins its addresses."""
+    """A file of noise that may be replaced, and the generations that a request may still see: the last two. `prefix` begins
+    the addresses of its tiles."""
 
     def __init__(self, path: Path, seed: int, prefix: str = "") -> None:
         self.path, self.random, self.prefix = path, numpy.random.default_rng(seed), prefix
@@ -35,16 +36,18 @@ class Volume:
             file.create_dataset("raw", data=voxels, chunks=(8, 128, 128), compression="gzip", compression_opts=1)
         with self.lock:
             self.generations = [*self.generations[-1:], voxels]
-            # Before the file is renamed: a client may see the new file at once.
+            # Noted before the file is renamed, because a client may see the new file at once.
             self.replaced = time.monotonic()
             new.rename(self.path)
 
-    def seen(self) -> list[numpy.ndarray]:
+    def visible(self) -> list[numpy.ndarray]:
+        """The voxels of the generations that a request may see now."""
         with self.lock:
             return list(self.generations)
 
 
 def tile(voxels: numpy.ndarray, plane: str, at: int, row: int, column: int) -> numpy.ndarray:
+    """The pixels that a tile of the slice `at` must show."""
     cut = voxels.take(at, axis={"xy": 0, "xz": 1, "yz": 2}[plane])
     part = cut[row * 512 : (row + 1) * 512, column * 512 : (column + 1) * 512]
     out = numpy.zeros((512, 512), "u1")
@@ -53,6 +56,7 @@ def tile(voxels: numpy.ndarray, plane: str, at: int, row: int, column: int) -> n
 
 
 def decoded(body: bytes) -> numpy.ndarray | None:
+    """The pixels of a PNG; `None` if it is damaged."""
     try:
         return numpy.asarray(Image.open(io.BytesIO(body)))
     except (OSError, ValueError, SyntaxError):  # what Pillow raises for damaged files
@@ -60,7 +64,8 @@ def decoded(body: bytes) -> numpy.ndarray | None:
 
 
 class Soak:
-    """The clients of a port. `excuses(status, body, volume, began, ended)` says whether a failure was to be expected."""
+    """Clients that request tiles at a port. `excuses(status, body, volume, began, ended)` says whether an answer other than
+    200, or an exception of this name in place of a status, was to be expected."""
 
     def __init__(self, volumes: list[Volume], port: int, excuses: Callable[..., bool]) -> None:
         self.volumes, self.port, self.excuses = volumes, port, excuses
@@ -72,7 +77,7 @@ class Soak:
         self.lock, self.over = threading.Lock(), threading.Event()
 
     def run(self, minutes: float, clients: int, disturb: Callable[[], None], look: Callable[[], str]) -> None:
-        """Runs clients and `disturb` until the end, and prints what `look` tells every ten seconds."""
+        """Runs clients and `disturb` for some minutes; every ten seconds prints the counts and the text that `look` returns."""
         work = [(self.client, (number,)) for number in range(clients)] + [(disturb, ())]
         threads = [threading.Thread(target=target, args=args, daemon=True) for target, args in work]
         for thread in threads:
@@ -87,13 +92,14 @@ class Soak:
             thread.join(130)
 
     def client(self, seed: int) -> None:
+        """Requests random tiles over one connection, and checks the answers."""
         chance, connection = random.Random(seed), None
         while not self.over.is_set():
             volume, plane = chance.choice(self.volumes), chance.choice(["xy", "xy", "xz", "yz"])
             at = chance.randrange(PLANES if plane == "xy" else EDGE)
             where = (plane, at, chance.randrange(2 if plane == "xy" else 1), chance.randrange(2))
             path = f"{volume.prefix}/ndtilecache/tilecache/{volume.path.stem}/raw/{plane}/{at}/{where[2]}_{where[3]}_0.png"
-            before, began = volume.seen(), time.monotonic()
+            before, began = volume.visible(), time.monotonic()
             try:
                 connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
                 connection.request("GET", path)
@@ -106,8 +112,8 @@ class Soak:
                 status, body, connection = type(error).__name__, b"", None
             took = time.monotonic() - began
             if status == "200":
-                shown, known = decoded(body), [*before, *volume.seen()]
-                is_right = any(numpy.array_equal(shown, tile(voxels, *where)) for voxels in known)
+                shown, generations = decoded(body), [*before, *volume.visible()]
+                is_right = any(numpy.array_equal(shown, tile(voxels, *where)) for voxels in generations)
             else:
                 is_right = self.excuses(status, body, volume, began, time.monotonic())
             with self.lock:
@@ -118,7 +124,7 @@ class Soak:
                     self.faults.append((status, path, b"" if status == "200" else body[:200]))
 
     def judge(self, report) -> None:
-        """Reports what was counted."""
+        """Prints the counts, and reports whether all answers were right."""
         print(f"{self.statuses['200']} tiles checked, {len(self.distinct)} distinct; answers: {dict(self.statuses)}")
         report.add("tiles were checked", self.statuses["200"] > 0)
         text = "every tile is right, and no request fails without a reason"

@@ -1,7 +1,7 @@
 """Random tile addresses of a dataset, and the different URLs of each.
 
-Most addresses lie inside the volume; some lie beyond its edges (black), beyond its last level or its last time (404). Levels
-for which the oracle would read more than MAX_VOXELS are reduced, which keeps a run short.
+Most addresses lie inside the volume; some lie beyond its edges (black), beyond its last level or its last time (404). If the
+oracle would read more than MAX_VOXELS for a tile, a finer level is chosen, which keeps a run short.
 """
 
 import random
@@ -94,6 +94,7 @@ def choose_index(count: int, rng: random.Random) -> int:
 
 
 def choose_slice(depth: int, shift: int, rng: random.Random) -> int:
+    """A slice number: mostly inside `shift`..`shift + depth`."""
     if shift and rng.random() < 0.1:
         return rng.randrange(shift)  # before the offset, so outside
     return min(shift + choose_index(depth, rng), FAR[-1])
@@ -113,7 +114,7 @@ def extents(dataset: oracle.Dataset, channel: oracle.Channel, plane: str, level:
 
 
 def cost(channel: oracle.Channel, plane: str, level: int) -> int:
-    """The maximum number of stored voxels read for one tile."""
+    """The maximum number of stored voxels that are read for one tile. `box` is the box of stored voxels behind a pixel."""
     stored, box = channel.source(level)
     size = channel.size(stored, 0)
     z, y, x = (min(n, TILE * b) for n, b in zip(size, box))

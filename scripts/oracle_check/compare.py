@@ -48,7 +48,7 @@ class Checker:
 
     @lru_cache(maxsize=None)
     def dataset(self, token: str) -> oracle.Dataset:
-        """The oracle's dataset; it caches the planes of one address, because several URLs show them."""
+        """The oracle's dataset. It caches its planes, because the URLs of one address show the same planes."""
         out = oracle.Dataset(self.descriptions[token], str(self.folder))
         out.gray = lru_cache(maxsize=None)(out.gray)
         return out
@@ -89,12 +89,15 @@ def forms(dataset: oracle.Dataset, address: addresses.Address, rng: random.Rando
     colour = rng.choice(oracle.ORDER)
     url = address.mcfc(f"{channel.name}:{colour}")
     yield Expected(addresses.vary(url, rng), in_colour(simple, colour), tolerance)
-    several = address.mcfc(addresses.composite(dataset, rng))
-    most = tolerance * several.count(",") + tolerance
+    channels = addresses.composite(dataset, rng)
+    several = address.mcfc(channels)
+    # Several channels may be added to one component.
+    most = tolerance * (channels.count(",") + 1)
     yield Expected(addresses.vary(several, rng), answer_of(dataset, several) if there else 404, most)
 
 
 def answer_of(dataset: oracle.Dataset, url: str) -> np.ndarray | int:
+    """The pixels, or the status of an error."""
     try:
         return dataset.tile(url)
     except oracle.TileError as error:
@@ -143,7 +146,7 @@ def tile_faults(headers: http.client.HTTPMessage, body: bytes, expected: Expecte
         out.append(f"Content-Type {headers['Content-Type']}, expected application/png")
     if not re.fullmatch(r'"[^"]+"', headers["ETag"] or ""):
         out.append(f"ETag {headers['ETag']}, expected a strong one")
-    depth, kind = body[24:25], body[25:26]  # of the IHDR chunk, which comes first
+    depth, kind = body[24:25], body[25:26]  # in the IHDR chunk, which comes first: bit depth and colour type
     if (depth, kind) != (bytes([8]), bytes([COLOUR_TYPE[expected.answer.ndim]])):
         wanted = COLOUR_TYPE[expected.answer.ndim]
         out.append(f"PNG of bit depth {depth.hex()}, colour type {kind.hex()}; expected 08, {wanted:02}")

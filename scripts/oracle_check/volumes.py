@@ -1,6 +1,6 @@
 """The served datasets: the oracle's unusual volumes, generated once, and the real files of the shared folder.
 
-The real files get axes, windows, offsets and voxel sizes at random from the seed, so each run serves them differently.
+The axes, windows, offsets and voxel sizes of the real files are chosen at random, so each seed serves them differently.
 Everything is configured explicitly, so that voltile has nothing to guess.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import to_config
 
 GENUINE = ("em/**/*.h5", "ilastik/*.h5", "plantseg/*.h5")
-# Its ids stand for bodies, which the oracle does not know. (Nor does it know the scales of MINC files.)
+# Left out: voltile maps its ids to bodies, which the oracle does not know. (Nor does it know the scales of MINC files.)
 MAPPED = "flyem_training2_groundtruth_z128.h5"
 # Stored axes by the end of the token, if they differ from AXES_BY_RANK.
 AXES = {
@@ -103,7 +103,7 @@ def describe(token: str, path: Path, item: h5py.Dataset, rng: random.Random) -> 
 
 
 def channels(item: h5py.Dataset, axes: str, as_stored: bool, rng: random.Random) -> list[dict]:
-    """Up to three image channels, the first again as labels if it has integers, and an RGB channel if possible."""
+    """Up to three image channels; the first one again as labels if its voxels are integers; an RGB channel if possible."""
     common = {"dataset": item.name, "axes": axes}
     extent = item.shape[axes.index("c")] if "c" in axes else 1
     out = []
@@ -128,8 +128,8 @@ def window(item: h5py.Dataset, rng: random.Random) -> dict:
     if item.dtype.kind in "iu":
         half = 0.5 if rng.random() < 0.2 else 0
         pair = [round(v) + half for v in pair]
-    kind = rng.random()
-    return {"window": pair[::-1] if kind < 0.15 else [pair[0]] * 2 if kind < 0.2 else pair}
+    kind, inverted, empty = rng.random(), pair[::-1], [pair[0]] * 2
+    return {"window": inverted if kind < 0.15 else empty if kind < 0.2 else pair}
 
 
 def configuration(folder: Path, descriptions: list[dict]) -> str:

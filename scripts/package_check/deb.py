@@ -1,6 +1,7 @@
-"""The .deb: lintian, and its life in a new chroot of this system's release: installed, served from, upgraded, removed, purged.
+"""The .deb: lintian, and the package's life in a new chroot of this system's release: it is installed, run, upgraded, removed
+and purged.
 
-No systemd runs in it: the unit's ExecStart is run as its user, in the directories that systemd would make.
+The chroot has no systemd: the unit's ExecStart is run as the unit's user, in the directories that systemd would make.
 """
 
 import os
@@ -18,7 +19,7 @@ CONFIGURATION = "etc/voltile/voltile.toml"
 FOLDER = "var/lib/voltile"
 # A dataset that an administrator adds.
 DATASET = '\n[datasets.named]\nfile = "/srv/data/wide.h5"\n'
-# A tile of a file in the folder, and of the dataset.
+# A tile of the file in FOLDER, and of DATASET.
 FOUND, NAMED = (f"/ndtilecache/tilecache/{token}/raw/xy/1/0_0_0.png" for token in ("wide", "named"))
 CONTENTS = """\
 ./etc/voltile/voltile.toml ./usr/bin/voltile ./usr/share/man/man1/voltile.1.gz ./usr/share/man/man1/voltile-serve.1.gz
@@ -45,7 +46,7 @@ def check(report: Report, place: Path, args) -> None:
 
 
 def system() -> tuple[dict[str, str], list[Path]]:
-    """The contents of this system's os-release, and the files that name its own sources of packages."""
+    """The contents of this system's os-release, and the files that name the system's own sources of packages."""
     release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text()))
     sources = [Path("/etc/apt") / name for name in (f"sources.list.d/{release.get('ID')}.sources", "sources.list")]
     return release, [path for path in sources if path.is_file()]
@@ -95,7 +96,7 @@ def contents(report: Report, package: Path, place: Path) -> None:
 def lintian(report: Report, package: Path) -> None:
     if not find("lintian"):
         return report.skip("lintian", "it is not installed")
-    # The binary of a test is not stripped; and Debian wants an address of the maintainer, but there is none to give.
+    # A package of the dev profile is not stripped; and Debian wants the maintainer's mail address, but there is none.
     expected = "unstripped-binary-or-object,malformed-contact,bogus-mail-host-in-debian-changelog"
     done = run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", expected, package)
     report.ran("lintian finds no error", done)
@@ -103,6 +104,7 @@ def lintian(report: Report, package: Path) -> None:
 
 
 def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> None:
+    """Installs the package in the chroot, serves files with it, upgrades it, removes and purges it."""
     volume = ROOT / "fixtures" / "wide.h5"
     run(args.voltile, "render", FOUND, "-o", place / "own.png", volume, cwd=place, check=True)
     wanted = (place / "own.png").read_bytes()
@@ -134,10 +136,11 @@ def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> 
     report.add("and the new configuration lies beside", new.is_file() and "# A new key." in new.read_text())
     with Service(report, place, chroot, "after the upgrade") as service:
         report.add("the upgraded one serves the folder and the dataset", service.get(FOUND) == service.get(NAMED) == wanted)
-    gone(report, chroot)
+    remove(report, chroot)
 
 
-def gone(report: Report, chroot: "Chroot") -> None:
+def remove(report: Report, chroot: "Chroot") -> None:
+    """Removes and purges the package, and checks what is left."""
     report.ran("dpkg removes it", chroot.dpkg("--remove", "voltile"))
     is_kept = (chroot.path / CONFIGURATION).is_file() and not (chroot.path / "usr/bin/voltile").exists()
     report.add("then the program is gone, and the configuration is kept", is_kept)
@@ -165,12 +168,12 @@ def newer(package: Path, place: Path, revision: str, addition: str) -> Path:
 
 
 class Service(Process):
-    """The unit's ExecStart, run by its user. When it ends, its status and its log must be right."""
+    """The unit's ExecStart, run by the unit's user. It must end with status 0 and without an error in its log."""
 
     def __init__(self, report: Report, place: Path, chroot: "Chroot", when: str):
         self.report, self.when = report, when
         chroot.run("install", "-d", "-o", "voltile", "-g", "voltile", "-m", "0750", "/var/cache/voltile")
-        command = chroot.command(*chroot.start(), "--bind", "127.0.0.1:0", user="voltile")
+        command = chroot.command(*chroot.unit_command(), "--bind", "127.0.0.1:0", user="voltile")
         super().__init__(command, place / "service.log")
         self.wait_until(lambda: LISTENING.search(self.said()))
 
@@ -179,7 +182,7 @@ class Service(Process):
         self.report.add(f"{self.when}, it ends with status 0 and without an error in its log", is_right, self.said())
 
     def get(self, path: str) -> bytes | None:
-        """The body of an answer 200."""
+        """The body of an answer; `None` if its status is not 200."""
         status, _, body = ask(f"http://{LISTENING.search(self.said())[1]}{path}")
         return body if status == 200 else None
 
@@ -191,7 +194,7 @@ class Chroot:
         self.path = path
 
     def make(self, release: str, packages: list[str], *sources: object) -> str | None:
-        """Makes it, with packages; or says why that is impossible."""
+        """Makes the chroot with some packages; if that is impossible, returns the reason."""
         if os.getuid() != 0:
             return "a chroot needs root"
         if not find("mmdebstrap") or not find("unshare"):
@@ -201,7 +204,8 @@ class Chroot:
         return f"mmdebstrap could not make a chroot: {done.stdout[-500:]}" if done.returncode else None
 
     def command(self, *words: object, user: str = "root") -> list[str]:
-        """The command line that runs a program inside; the process is that program itself."""
+        """The command that runs a program inside. The shell and chroot replace themselves by the program, so that it gets the
+        signals that are sent to the process."""
         inside = " ".join(shlex.quote(str(word)) for word in ("chroot", f"--userspec={user}:{user}", self.path, *words))
         here = shlex.quote(str(self.path))
         mounts = f"mount -t proc proc {here}/proc && mount --rbind /dev {here}/dev"
@@ -222,14 +226,15 @@ class Chroot:
         return self.run("dpkg", *inside)
 
     def user(self) -> list[str] | None:
+        """The fields of the user voltile in /etc/passwd: 2 is the number, 6 the shell."""
         lines = (self.path / "etc" / "passwd").read_text().splitlines()
         return next((line.split(":") for line in lines if line.startswith("voltile:")), None)
 
     def is_enabled(self) -> bool:
         return (self.path / "etc/systemd/system/multi-user.target.wants/voltile.service").is_symlink()
 
-    def start(self) -> list[str]:
-        """The command that the installed unit runs."""
+    def unit_command(self) -> list[str]:
+        """The command of the installed unit: its ExecStart."""
         unit = self.path / "lib" / "systemd" / "system" / "voltile.service"
         line = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
         return shlex.split(line.partition("=")[2])

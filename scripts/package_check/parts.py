@@ -19,14 +19,14 @@ VOLUME = ROOT / "fixtures" / "wide.h5"
 
 
 def unit(report: Report, place: Path, args) -> None:
-    """The units, as systemd's own linter sees them."""
+    """The systemd units, checked by systemd's own linter."""
     analyze = find("systemd-analyze")
     if not analyze:
         return report.skip("the systemd unit", "systemd-analyze is not installed")
     units = [place / name for name in ("voltile.service", "voltile.socket")]
-    for unit in units:
-        # It looks for the program: the one built here stands in for the installed one.
-        unit.write_text((ROOT / "packaging" / unit.name).read_text().replace("/usr/bin/voltile", str(args.voltile)))
+    for copy in units:
+        # systemd-analyze looks for the program, which is not installed here: the copies name the one that was built.
+        copy.write_text((ROOT / "packaging" / copy.name).read_text().replace("/usr/bin/voltile", str(args.voltile)))
     done = run(analyze, "verify", "--man=no", "--recursive-errors=no", *units)
     report.add("systemd-analyze verify has nothing to say", done.returncode == 0 and not done.stdout, done.stdout)
     done = run(analyze, "security", "--offline=true", f"--threshold={EXPOSURE}", units[0])
@@ -35,7 +35,7 @@ def unit(report: Report, place: Path, args) -> None:
 
 
 def docker(report: Report, place: Path, args) -> None:
-    """The Dockerfile's linter, and its health check, which is run against a voltile outside of any container."""
+    """The Dockerfile, checked by its linter; and its health check, run against a voltile outside of any container."""
     dockerfile = ROOT / "packaging" / "Dockerfile"
     report.ran("hadolint accepts the Dockerfile", run(Path(sys.prefix) / "bin" / "hadolint", dockerfile))
     health = json.loads(re.search(r"HEALTHCHECK.*\n +CMD (\[.*\])", dockerfile.read_text())[1])
@@ -48,7 +48,7 @@ def docker(report: Report, place: Path, args) -> None:
 
 
 def wheel(report: Report, place: Path, args) -> None:
-    """Installed by pip into a new environment, the program runs and renders."""
+    """The wheel, installed by pip into a new environment: its program must run and render as the one that was built."""
     package = built("wheel", args.release)
     python = place / "venv" / "bin" / "python"
     report.ran("a venv can be made", run(sys.executable, "-m", "venv", place / "venv"))
@@ -69,7 +69,7 @@ def wheel(report: Report, place: Path, args) -> None:
 
 
 def compatible(report: Report, place: Path, package: Path, is_release: bool) -> None:
-    """The name of a wheel says which glibc its program needs."""
+    """Checks that the name of a wheel allows only systems whose glibc is new enough for the program."""
     report.ran("the wheel can be unpacked", run(sys.executable, "-m", "zipfile", "-e", package, place / "unpacked"))
     needed = glibc(next(place.glob("unpacked/*.data/scripts/voltile")))
     named = re.search(r"manylinux_(\d+)_(\d+)_\w+(?=[.]whl$)", package.name)

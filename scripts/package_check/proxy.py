@@ -1,4 +1,4 @@
-"""The nginx example, with a certificate made for this, in front of voltile: its answers are compared with voltile's own."""
+"""The nginx example in front of voltile, with a generated certificate: its answers are compared with voltile's own."""
 
 import http.client
 import json
@@ -7,7 +7,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from checks.nginx import Nginx, adapted, configured
+from checks.nginx import Nginx, adapted, nginx_command
 from checks.report import Report
 from checks.runner import ROOT
 from checks.servers import Voltile, certificate, datasets, find, free_port, run
@@ -28,15 +28,16 @@ def check(report: Report, place: Path, args) -> None:
         settings = f'[server]\nbase_path = "/volumes"\n{trusted}' + datasets({"wide": ROOT / "fixtures" / "wide.h5"})
         with Voltile(args.voltile, place, settings, report) as voltile:
             upstream = f"unix:{path}" if path else voltile.address
-            with Proxy(place, f"{name[-3:]}-cache", example, upstream) as proxy:
+            with Proxy(place, f"{name.split()[-1]}-cache", example, upstream) as proxy:
                 compare(report, name, voltile, proxy)
         report.add(f"{name}: nginx logs no error", not proxy.unexpected(), proxy.unexpected())
     with_login(report, place, example)
 
 
 def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None:
+    """Compares nginx's answers with voltile's; then stops voltile, and asks nginx for a cached tile and another one."""
     for tile in TILES:
-        own, first, second = asked(voltile.connect(), tile), proxy.get(tile), proxy.get(tile)
+        own, first, second = fetch(voltile.connect(), tile), proxy.get(tile), proxy.get(tile)
         is_same = own.status == first.status == second.status == 200 and own.body == first.body == second.body
         report.add(f"{name}: {tile} is the same", is_same, f"{own.status} {first.status} {second.status}")
         headers = ("etag", "content-type", "cache-control")
@@ -47,7 +48,7 @@ def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None
         again = proxy.get(tile, {"If-None-Match": own.headers["etag"]})
         report.add(f"{name}: a client that has it gets 304", (again.status, again.body) == (304, b""), str(again.status))
     missing = f"{MOUNT}/nothing/raw/xy/3/0_0_0.png"
-    statuses = (asked(voltile.connect(), missing).status, proxy.get(missing).status)
+    statuses = (fetch(voltile.connect(), missing).status, proxy.get(missing).status)
     report.add(f"{name}: an unknown dataset is unknown to both", statuses == (404, 404), str(statuses))
     projects = proxy.get("/projects.json").body.decode()
     address = f"https://{HOST}/volumes{MOUNT}/"
@@ -57,7 +58,7 @@ def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None
     report.add(f"{name}: datasets are listed", [dataset["token"] for dataset in listed] == ["wide"], str(listed))
     page = proxy.get("/")
     report.add(f"{name}: the page is there", page.status == 200 and b"<html" in page.body, str(page.status))
-    location = asked(proxy.connect(), "/volumes").headers.get("location", "")
+    location = fetch(proxy.connect(), "/volumes").headers.get("location", "")
     report.add(f"{name}: the path without a slash leads to it", location.endswith("/volumes/"), location)
     report.add(f"{name}: the metrics are for this machine", proxy.get("/metrics").status == 200)
     voltile.stop()
@@ -68,18 +69,21 @@ def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None
 
 
 def with_login(report: Report, place: Path, example: str) -> None:
-    """The second example, uncommented; only its syntax, as there is no provider here."""
+    """Checks the syntax of the second example (a log-in). It cannot be tried, because there is no provider here.
+
+    The example's directives are commented out by a `#` directly before them; a `#` with a space begins prose.
+    """
     begin = example.index("    # Second example")
     text = example[:begin] + re.sub(r"(?m)^    #(?! )", "    ", example[begin:])
     text = re.sub(r"(?m)^( +)#(auth_request|error_page) ", r"\1\2 ", text)
     count = len(re.findall(r"(?m)^ *(auth_request|location /oauth2/|location = /oauth2/auth|location @login)", text))
     report.add("the example of a log-in has all of its parts", count == 4, str(count))
-    command = configured(place, local(place, "login-cache", text, "127.0.0.1:8080", free_port()))
+    command = nginx_command(place, local(place, "login-cache", text, "127.0.0.1:8080", free_port()))
     report.ran("nginx accepts the example of a log-in", run(*command, "-t"))
 
 
 def local(place: Path, cache: str, example: str, upstream: str, port: int) -> str:
-    """The example with the paths and addresses of this test."""
+    """The example with the paths and addresses of this check."""
     return adapted(
         example,
         [
@@ -99,7 +103,7 @@ class Answer:
         self.headers = {key.lower(): value for key, value in answer.getheaders()}
 
 
-def asked(connection: http.client.HTTPConnection, path: str, headers: dict[str, str] | None = None) -> Answer:
+def fetch(connection: http.client.HTTPConnection, path: str, headers: dict[str, str] | None = None) -> Answer:
     connection.request("GET", path, headers=headers or {})
     return Answer(connection.getresponse())
 
@@ -112,17 +116,17 @@ class Proxy(Nginx):
         self.trusted = ssl.create_default_context(cafile=str(place / "authority.pem"))
 
     def connect(self) -> http.client.HTTPSConnection:
-        """TLS; the certificate must be the one of the example's host."""
+        """A connection with TLS; the server's certificate must be for the example's host."""
         plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         connection = http.client.HTTPSConnection(HOST, timeout=PATIENCE)
         connection.sock = self.trusted.wrap_socket(plain, server_hostname=HOST)
         return connection
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
-        return asked(self.connect(), f"/volumes{path}", headers)
+        return fetch(self.connect(), f"/volumes{path}", headers)
 
     def unexpected(self) -> str:
-        """Its errors without those that a stopped voltile causes."""
+        """The lines of nginx's error log, without errors that a stopped voltile causes."""
         lines = self.errors.read_text().splitlines() if self.errors.exists() else []
         expected = ("while connecting to upstream", "upstream server temporarily disabled")
         return "\n".join(line for line in lines if not any(text in line for text in expected))

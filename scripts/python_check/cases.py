@@ -47,7 +47,7 @@ def until(holds):
 
 
 def has_ended(number):
-    """Whether a process has ended; in a container nobody may have waited for it."""
+    """Whether a process has ended. It may still be there as a zombie (Z): in a container perhaps nobody waits for it."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

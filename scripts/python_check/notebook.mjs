@@ -2,8 +2,8 @@
 //
 //   node notebook.mjs CHROMIUM ADDRESS TOKEN [PICTURE]
 //
-// ADDRESS is where JupyterLab runs, with sides.ipynb and demo.ipynb. PICTURE is drawn of the second. The last line is
-// `N passed, N failed, N skipped`.
+// ADDRESS is that of a JupyterLab with the notebooks sides.ipynb and demo.ipynb. With PICTURE it only draws a picture of
+// demo.ipynb into that file, otherwise it checks sides.ipynb. The last line is `N passed, N failed, N skipped`.
 
 import { PATIENCE, Visit } from "../../src/page/test/harness.mjs";
 import { createRequire } from "node:module";
@@ -20,7 +20,7 @@ function check(what, isRight, why = "") {
   console.log(isRight ? `ok      ${what}` : `FAILED  ${what}: ${why}`);
 }
 
-/** A notebook whose cells have been run. */
+/** Opens a notebook and starts all of its cells; also returns the answers that its page gets. */
 async function opened(name, viewport) {
   const page = await (await browser.newContext({ viewport })).newPage();
   page.setDefaultTimeout(PATIENCE);
@@ -37,7 +37,7 @@ async function opened(name, viewport) {
   return { page, answers };
 }
 
-/** The frame in the output of a cell, as a visit of the page's tests. */
+/** The frame in the output of a cell, as a `Visit` of the page's tests, so that its methods can be used. */
 async function framed(page, place) {
   const element = await page.waitForSelector(`.jp-Cell >> nth=${place} >> iframe`);
   const frame = await element.contentFrame();

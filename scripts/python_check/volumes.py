@@ -1,18 +1,18 @@
-"""The volumes of the check, written with h5py, and the arrays that they must show, which the tests read without h5py."""
+"""Writes the volumes of the check with h5py, and the arrays that the tests must read, in a file that needs no h5py."""
 
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-# In whole chunks and parts of them.
+# Along each axis, the last chunk reaches over the edge.
 SHAPE = (70, 300, 610)
 CHUNK = (16, 64, 64)
 TYPES = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
 
 
 def pattern(shape: tuple[int, ...]) -> np.ndarray:
-    """Different everywhere: 64-bit numbers from the place."""
+    """Numbers that look random and differ at every voxel: multiples of a large odd number."""
     places = np.arange(np.prod(shape), dtype=np.uint64).reshape(shape)
     return places * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(7)
 
@@ -42,7 +42,7 @@ def make(folder: Path) -> None:
         for name in ("series", "colours"):
             file.create_dataset(name, data=expected[name], chunks=True)
     with h5py.File(folder / "sides.h5", "w") as file:
-        # Drawn as stored, and easy to recognise.
+        # Two grey values, which are easy to recognise on the screen.
         sides = np.full((4, 240, 320), 60, "u1")
         sides[:, :, 160:] = 190
         file.create_dataset("raw", data=sides)
@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
 
 
 def mean(voxels: np.ndarray) -> np.ndarray:
-    """Level 1: the means of 2 x 2 voxels of a section, rounded half up; at the edges of those that exist."""
+    """Level 1: the means of 2 x 2 voxels of a section, rounded half up; at the edges, the means of fewer voxels."""
     z, y, x = voxels.shape
     total = np.zeros((z, (y + 1) // 2, (x + 1) // 2))
     count = np.zeros(total.shape)

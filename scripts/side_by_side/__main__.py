@@ -29,7 +29,7 @@ TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 CHART = ROOT / "fixtures" / "speed.svg"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
-# The tables by the marks between which they are written.
+# The text above each table in benches/RESULTS.md, by the mark of the table (see report.write).
 ABOUT = {
     "side-by-side": """## Side by side, over HTTP
 
@@ -110,7 +110,7 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
 
 
 def measure_one(bench: Bench, row: Row, name: str, turn: int, into: report.Results) -> list[str]:
-    """Adds one sample, or the reason why there is none; returns faults."""
+    """Adds one sample to the results, or the reason why there is none; returns wrong responses as faults."""
     if name in into.missing:
         return []
     try:
@@ -137,14 +137,14 @@ def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: 
 
 def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) -> list[str]:
     z, y, x = made.shape
-    made_by = (options.voltile, options.against)
+    binaries = filter(None, (options.voltile, options.against))
     head = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
-    binaries = " against ".join(run(binary, "--version").stdout.strip() for binary in made_by if binary)
+    versions = " against ".join(run(binary, "--version").stdout.strip() for binary in binaries)
     return [
         ABOUT[options.mark],
         "",
         f"{time.strftime('%Y-%m-%d', time.gmtime())}, {processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
-        f"and load generator, load average {busy:.1f} before the start. {binaries}, repository at `{head}`. By",
+        f"and load generator, load average {busy:.1f} before the start. {versions}, repository at `{head}`. By",
         f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn.",
         f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}; a warm page cache.",
         *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),

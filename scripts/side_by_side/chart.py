@@ -14,13 +14,15 @@ TITLES = {
     "alone-xy": ("random tiles of a gzip volume, one client", "tiles/s"),
 }
 NAMES = {"lab": "FastAPI and h5py", "expert": "optimised Python", "voltile": "voltile"}
+# In SVG's pixels: the picture's width, a bar's height, the gap below it, the height of a title, the columns of the servers'
+# names and of the figures.
 WIDTH, BAR, GAP, HEAD, LEFT, RIGHT = 720, 16, 6, 30, 150, 110
 STYLE = """text { font: 13px system-ui, sans-serif; fill: #333 } .title { font-weight: 600 } rect { fill: #9aa4ad }
 .voltile { fill: #d9480f } @media (prefers-color-scheme: dark) { text { fill: #ddd } rect { fill: #6b7680 } }"""
 
 
 def draw(results: dict[str, Results], to: Path) -> None:
-    """Writes an SVG with one group of bars for each of the rows, whose lengths compare its servers' medians."""
+    """Writes an SVG with one group of bars for each row. The longest bar of a group is that of its fastest server."""
     parts, top = [], 8
     for key, (title, unit) in TITLES.items():
         medians = {name: results[key].median(name) for name in NAMES}
@@ -37,6 +39,7 @@ def draw(results: dict[str, Results], to: Path) -> None:
 
 
 def bar(name: str, value: float, length: float, top: int) -> Iterable[str]:
+    """The elements of a bar: the server's name, the rectangle, the figure."""
     yield text(LEFT - 8, top + 13, NAMES[name], 'text-anchor="end"')
     yield f'<rect class="{name}" x="{LEFT}" y="{top}" width="{max(1, length):.1f}" height="{BAR}" rx="2"/>'
     yield text(LEFT + max(1, length) + 6, top + 13, figure(value))

@@ -1,4 +1,4 @@
-"""Chunks passed through: as precomputed, as OME-Zarr, and as files that nginx sends; more of them than any cache holds."""
+"""Stored chunks that servers pass on: as precomputed, as OME-Zarr, and as files of nginx; more chunks than any cache holds."""
 
 import random
 import urllib.request
@@ -14,12 +14,12 @@ from .servers import Server
 from .tiles import EDGE, Shape, Wrong
 
 MAX_CHUNKS = 1024
-HEADERS = ("Accept-Encoding: deflate",)  # what every peer of precomputed but cloud-volume accepts
+HEADERS = ("Accept-Encoding: deflate",)  # accepted by all clients of precomputed but cloud-volume
 
 
 @dataclass(frozen=True)
 class Box:
-    """A cube of 64 voxels a side at level 0; `corner` is z, y, x."""
+    """A cube of 64 x 64 x 64 voxels at level 0; `corner` is its first voxel (z, y, x)."""
 
     corner: tuple[int, int, int]
 
@@ -51,17 +51,18 @@ def stored(path: Path, boxes: list[Box], token: str) -> dict[str, bytes]:
 
 
 def check(server: Server, path: Path, address: str, box: Box) -> int:
-    """Compares the voxels of a response with h5py's; returns its length."""
+    """Compares the voxels of a response with h5py's; returns the length of its body."""
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{address}")
     for header in HEADERS:
         request.add_header(*header.split(": "))
     with urllib.request.urlopen(request, timeout=60) as answer:
-        body, is_file = answer.read(), server.name == "nginx"
+        body = answer.read()
         is_packed = answer.headers.get("Content-Encoding") == "deflate" or "/zarr/" in address
     with h5py.File(path) as file:
         image = file["image"]
         expected = image[tuple(slice(first, first + EDGE) for first in box.corner)]
-        is_packed |= is_file and image.compression is not None
+        # nginx sends the stored bytes, and does not say how they are encoded.
+        is_packed |= server.name == "nginx" and image.compression is not None
     voxels = zlib.decompress(body) if is_packed else body
     if voxels != np.ascontiguousarray(expected).tobytes():
         raise Wrong(f"{server.name}: the voxels of {address} are not those of the file")

@@ -23,13 +23,13 @@ from isal import isal_zlib
 
 SIDE = 512
 PATH = re.compile(r"/ndtilecache/tilecache/(\w+)/(\w+)/(xy|xz|yz)/(\d+)/(\d+)_(\d+)_0\.png")
-FIXED = {"xy": 0, "xz": 1, "yz": 2}
+FIXED = {"xy": 0, "xz": 1, "yz": 2}  # the axis (of z, y, x) along which a plane's slices are numbered
 MATCH = 258  # the longest match of deflate: libdeflate does not write one that does not fit, so it needs extra space
 THREADS = os.cpu_count() or 1
 
 
 class Chunk:
-    """A chunk, of which the first `valid` bytes are decoded."""
+    """A chunk; its first `valid` bytes are decoded."""
 
     def __init__(self, size: int):
         self.lock, self.voxels, self.valid = threading.Lock(), np.empty(size, np.uint8), 0
@@ -52,6 +52,7 @@ class Volume:
                 self.index[0, 0, 0] = (start, image.size)
 
     def stored(self, corner: tuple) -> np.ndarray:
+        """The voxels of an unfiltered chunk, as a view of the file."""
         at, size = self.index[corner]
         return self.bytes[at : at + size].reshape(self.chunk)
 
@@ -62,7 +63,7 @@ chunks = LRUCache(int(os.environ["SIDE_BY_SIDE_CHUNKS"]), lambda chunk: len(chun
 tiles = LRUCache(int(os.environ["SIDE_BY_SIDE_TILES"]), len)
 chunks_lock, volumes_lock = threading.Lock(), threading.Lock()
 pool = ThreadPoolExecutor(THREADS)
-rendering = 0
+rendering = 0  # the number of tiles that are being rendered
 
 
 def opened(token: str, channel: str) -> Volume:
@@ -73,7 +74,7 @@ def opened(token: str, channel: str) -> Volume:
 
 
 def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
-    """The chunk at `corner`, of which at least the first `needed` bytes are decoded."""
+    """The chunk at `corner`; decodes it unless its first `needed` bytes are decoded already."""
     whole = volume.chunk[0] * volume.chunk[1] * volume.chunk[2]
     with chunks_lock:
         chunk = chunks.get((volume.file, corner))
@@ -89,6 +90,7 @@ def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
 
 
 def inflate(volume: Volume, corner: tuple, into: np.ndarray) -> None:
+    """Decodes a chunk until the buffer is full."""
     at, size = volume.index[corner]
     stored = os.pread(volume.file, size, at)
     try:
@@ -114,13 +116,15 @@ def parts(volume: Volume, plane: str, number: int, row: int, column: int) -> Ite
 
 
 def fill(rows: np.ndarray, volume: Volume, plane: str, some: list[tuple]) -> None:
+    """Copies some parts of a tile into its rows."""
     fixed = FIXED[plane]
     for corner, depth, window, y, x in some:
         where: list = list(window)
         where.insert(fixed, depth)
         if volume.packed:
             last = [w if isinstance(w, int) else w.stop - 1 for w in where]
-            block = decoded(volume, corner, int(np.ravel_multi_index(last, volume.chunk)) + 1)[tuple(where)]
+            needed = int(np.ravel_multi_index(last, volume.chunk)) + 1  # up to the last voxel wanted
+            block = decoded(volume, corner, needed)[tuple(where)]
         else:
             block = volume.stored(corner)[tuple(where)]
         rows[y : y + block.shape[0], x : x + block.shape[1]] = block
@@ -134,7 +138,8 @@ def section(kind: bytes, body: bytes) -> tuple[bytes, ...]:
 def encode(tile: np.ndarray) -> bytes:
     """PNG with filter `up` and ISA-L's level 1: the fastest combination available in Python."""
     lines = np.empty((SIDE, SIDE + 1), np.uint8)
-    lines[:, 0], lines[0, 1:] = 2, tile[0]
+    lines[:, 0] = 2  # the filter `up`: each row is stored as its difference from the row above
+    lines[0, 1:] = tile[0]
     np.subtract(tile[1:], tile[:-1], out=lines[1:, 1:])
     header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 0, 0, 0, 0)
     kinds = ((b"IHDR", header), (b"IDAT", isal_zlib.compress(lines, 1)), (b"IEND", b""))
@@ -149,6 +154,7 @@ async def render(token: str, channel: str, plane: str, number: str, row: str, co
         volume = await run(pool, opened, token, channel)
         tile = np.zeros((SIDE, SIDE), np.uint8)
         some = list(parts(volume, plane, int(number), int(row), int(column)))
+        # A single tile is divided among all threads.
         shares = [some[n::THREADS] for n in range(THREADS)] if rendering == 1 and volume.packed else [some]
         await asyncio.gather(*(run(pool, fill, tile, volume, plane, share) for share in shares))
         return await run(pool, encode, tile)

@@ -1,7 +1,8 @@
 """A typical lab's server: FastAPI, h5py, Pillow, and an LRU cache of encoded tiles in each of two uvicorn workers.
 
-Straightforward code: one lock around h5py (which has its own), defaults for everything else. Cached tiles are sent without
-a worker thread. Run by `servers`, which sets SIDE_BY_SIDE_FILES and SIDE_BY_SIDE_TILES (the tile cache budget in bytes).
+Straightforward code: one lock around h5py (which has its own lock, too), and defaults for everything else. Cached tiles are
+sent without a worker thread. The module `servers` starts it, and sets SIDE_BY_SIDE_FILES and SIDE_BY_SIDE_TILES (the budget
+of the cache in bytes).
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The limit of cold tiles: libdeflate alone decodes what they need of their chunks, from memory, on all cores.
+"""The limit of cold tiles: libdeflate decodes the parts of chunks that tiles need, from memory, on all cores; nothing else.
 
 An xy tile needs the first slices of each chunk; tiles of the other planes need whole chunks.
 """
@@ -22,7 +22,7 @@ MATCH = 258  # the longest match of deflate: without room for it, libdeflate sto
 
 
 def rate(path: Path, tiles: list[Tile], seconds: int) -> float:
-    """Tiles per second."""
+    """The number of these tiles per second whose chunks can be decoded."""
     stored, index = np.fromfile(path, np.uint8), {}
     with h5py.File(path) as file:
         image = file["image"]
@@ -54,7 +54,7 @@ def rate(path: Path, tiles: list[Tile], seconds: int) -> float:
 
 
 def corners(tile: Tile, shape: tuple[int, int, int]) -> Iterator[tuple[int, ...]]:
-    """The first voxels of the chunks of a tile."""
+    """The first voxel (z, y, x) of each chunk of a tile."""
     fixed = {"xy": 0, "xz": 1, "yz": 2}[tile.plane]
     down, across = (axis for axis in range(3) if axis != fixed)
     rows = range(tile.row * SIDE, min((tile.row + 1) * SIDE, shape[down]), EDGE)

@@ -1,5 +1,5 @@
-"""The load generator, wrk. It checks status codes and counts bytes, but not bodies, which would cost more than some servers
-need per tile: `compare` checks some responses beforehand, and here the mean response must not be smaller than a tile.
+"""The load generator, wrk. It checks statuses and counts bytes. It does not check bodies, because that would cost more than some
+servers need for a tile: `tiles.compare` checks some responses beforehand, and here the mean response must be large enough.
 """
 
 import json
@@ -17,10 +17,11 @@ def wrk(
     server: Server, work: Path, lists: list[list[str]], each: int, seconds: int, size: int = LEAST_BYTES,
     headers: tuple[str, ...] = (),
 ) -> float:  # fmt: skip
-    """Responses per second, with `each` connections and one thread per list of paths; the mean response has at least
-    `size` bytes. A single path is requested without a list, for which Lua would be called."""
+    """Responses per second, with one thread and `each` connections for each list of paths. The mean response must have at least
+    `size` bytes. If all lists have the same single path, Lua is not called for each request (see walk.lua)."""
     environment = dict(os.environ)
-    if lists != [lists[0][:1]] * len(lists):
+    is_single_path = lists == [lists[0][:1]] * len(lists)
+    if not is_single_path:
         environment["SIDE_BY_SIDE_LIST"] = str(work / "list")
     for number, paths in enumerate(lists):
         (work / f"list.{number}").write_text("\n".join(paths) + "\n")

@@ -1,7 +1,7 @@
-"""Rows of files on a server that is a round trip of 20 ms away, against a local disk and Python's ways to read them.
+"""Rows of files on a server that is a round trip of 20 ms away, compared with a local disk and with Python's libraries.
 
-Cold random xy tiles of 64 chunks, the first tile of a server that starts, and a scroll through 128 slices. How many requests
-they cost is tested by the stories.
+The rows: cold random xy tiles of 64 chunks, the first tile of a server that starts, and a scroll through 128 slices. The stories
+in tests/ test how many requests voltile makes.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ from .servers import Server, fetch, free_port
 from .tiles import SIDE, Tile, compare
 from .volumes import CUBE
 
-DELAY = 0.020
-TILES, SCROLL = 8, 128
-# The least that each has to take for a cold tile, in times of voltile.
+DELAY = 0.020  # in seconds
+TILES, SCROLL = 8, 128  # the tiles of a sample of `cold`, the slices of one of `scroll`
+# Python's ways to read a remote file, and how many times as long as voltile each must at least take for a cold tile.
 PEERS = {"h5py by fsspec": 8, "h5py by remfile": None, "zarr-python by kerchunk": 3}
 AGAIN = "voltile, second start"
 FIRST = dict.fromkeys(PEERS, 1) | {AGAIN: None}
@@ -37,7 +37,7 @@ FIRST = dict.fromkeys(PEERS, 1) | {AGAIN: None}
 
 @contextlib.contextmanager
 def far(bench: Bench, token: str = "gzip") -> Iterator[str]:
-    """The address of a volume."""
+    """Runs the web server of `far.py` for the volumes; yields the address of one volume."""
     port = free_port()
     command = [sys.executable, "-B", "-m", "side_by_side.far", bench.volumes.folder, port, DELAY]
     with Server("far", port, command, bench.setting.work) as server:
@@ -46,18 +46,19 @@ def far(bench: Bench, token: str = "gzip") -> Iterator[str]:
 
 
 def voltile(bench: Bench, name: str, file: object, *sets: str) -> Server:
+    """A voltile for one file, with a fixed window and without a trial, so that the first tile costs no further requests."""
     sets += ("datasets.gzip.channels.image.window=full", "files.trial=off")
     return servers.voltile(name, replace(bench.setting, files=[file]), *sets)
 
 
 def places(bench: Bench, turn: int) -> list[Tile]:
-    """Random tiles; the first opens the file, and is not measured."""
+    """Random tiles; `cold` does not measure the first one, for which the file is opened."""
     chance, (z, y, x) = random.Random(turn), bench.volumes.shape
     return [Tile("xy", chance.randrange(z), chance.randrange(y // SIDE), chance.randrange(x // SIDE)) for _ in range(TILES)]
 
 
 def cold(bench: Bench, name: str, turn: int) -> Sample:
-    """Milliseconds for a tile; Python reads its voxels without drawing it."""
+    """Milliseconds for a tile. Python reads the voxels of the tile, but does not draw it."""
     file, times = bench.volumes.file("gzip"), []
     with far(bench) as address, contextlib.ExitStack() as started:
         if name in PEERS:
@@ -76,8 +77,9 @@ def cold(bench: Bench, name: str, turn: int) -> Sample:
 
 
 def first(token: str, bench: Bench, name: str, turn: int) -> Sample:
-    """Milliseconds to the first tile: of a server that starts and finds the range of the values, once or for the second time
-    with a cache directory; or of Python, which opens the file."""
+    """Milliseconds to the first tile. voltile starts and measures the range of the values; for AGAIN, it starts a second time
+    with the same cache directory. Python opens the file and reads the voxels."""
+    # `latest` has only the first slices.
     file, tile = bench.volumes.file(token), replace(places(bench, turn)[0], number=turn % CUBE[0])
     with far(bench, token) as address, tempfile.TemporaryDirectory(dir=bench.setting.work) as folder:
         for _ in range(2 if name == AGAIN else 1):
@@ -100,7 +102,7 @@ def part(image, tile: Tile) -> np.ndarray:
 
 
 def opened(name: str, address: str):
-    """The volume, as a way to read it in Python sees it."""
+    """The volume, opened by one of the ways of PEERS."""
     if name == "h5py by fsspec":
         return h5py.File(fsspec.open(address).open())["image"]
     if name == "h5py by remfile":
@@ -113,7 +115,7 @@ def opened(name: str, address: str):
 
 
 def scroll(bench: Bench, name: str, turn: int) -> Sample:
-    """Seconds for the slices."""
+    """Seconds for a scroll through SCROLL slices, of a file on the remote server or on the local disk."""
     with far(bench) as address:
         source = ("voltile", bench.volumes.file("gzip")) if name == "local disk" else (name, address)
         with voltile(bench, *source) as server:

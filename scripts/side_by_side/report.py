@@ -18,18 +18,22 @@ class Results:
         return ", ".join(f"{name} {figure(samples[-1].value)}" for name, samples in self.samples.items() if samples)
 
     def median(self, server: str, note: str = "") -> float | None:
-        """Of the values, or of a note."""
+        """The median of a server's values, or of its notes with this name; `None` if there are none."""
         samples = self.samples.get(server, [])
-        values = [sample.notes[note] if note else sample.value for sample in samples if not note or note in sample.notes]
+        if note:
+            values = [sample.notes[note] for sample in samples if note in sample.notes]
+        else:
+            values = [sample.value for sample in samples]
         return statistics.median(values) if values else None
 
 
 def figure(value: float) -> str:
+    """A number with three digits, or without decimals."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def ratios(row: Row, results: Results, peer: str) -> list[float]:
-    """The ratio by which the row's subject is better, in each round with samples of both, sorted."""
+    """How many times better the row's subject is than a peer, in each round with samples of both; sorted."""
     found = []
     for subject, other in zip(results.samples.get(row.subject, []), results.samples.get(peer, [])):
         if row.unit in ("ms", "s"):
@@ -52,14 +56,14 @@ def cell(row: Row, results: Results, server: str) -> str:
 
 
 def verdicts(row: Row, results: Results) -> list[tuple[str, bool | None]]:
-    """Each comparison and the limit as text, and whether it is as it should be; None if that is not known."""
+    """Each comparison with a peer, and with the limit, as text; and whether it meets its target, `None` without a target."""
     found: list[tuple[str, bool | None]] = []
     for peer, bound in row.peers.items():
-        text, some = f"{peer}: {cell(row, results, peer)}", ratios(row, results, peer)
-        if some:
-            text += f", {figure(statistics.median(some))} × ({figure(some[0])} to {figure(some[-1])})"
+        text, factors = f"{peer}: {cell(row, results, peer)}", ratios(row, results, peer)
+        if factors:
+            text += f", {figure(statistics.median(factors))} × ({figure(factors[0])} to {figure(factors[-1])})"
         text += f", target ≥ {bound:.3g} ×" if bound else ""
-        found.append((text, statistics.median(some) >= bound if some and bound else None))
+        found.append((text, statistics.median(factors) >= bound if factors and bound else None))
     value = results.median(row.subject)
     if row.limit and value is not None:
         found.append((f"target ≤ {row.limit:.3g}", value <= row.limit))

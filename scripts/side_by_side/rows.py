@@ -1,7 +1,7 @@
 """The rows of the table: the workloads, the servers compared, and voltile's targets.
 
-A row is measured by a function that starts a server, checks its pixels (which also makes it open its files), and returns one
-number: responses per second, or in the row's unit.
+A row is measured by a function that starts a server, checks its pixels (so the server has opened its files), and returns one
+number: responses per second, or a number in the row's unit.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from .tiles import Tile, Wrong, compare
 from .volumes import Volumes
 
 CLIENTS = 8
-LOOKED_AT = 3
-SCROLL_CHUNKS = 512 * MIB
-KILL_AFTER = 20
-THICK = 32
+LOOKED_AT = 3  # the number of responses that are compared before a measurement
+SCROLL_CHUNKS = 512 * MIB  # the budget for decoded chunks in a scroll
+KILL_AFTER = 20  # in seconds
+THICK = 32  # the slices of a slab
 COUNTER = re.compile(r"^(voltile_\w+_total) (\d+)", re.MULTILINE)
 
 
@@ -40,13 +40,14 @@ class Bench:
     volumes: Volumes
     seconds: int
 
-    def set(self, *tokens: str, **more) -> Setting:
+    def serving(self, *tokens: str, **more) -> Setting:
+        """The setting for a server of some volumes."""
         return replace(self.setting, files=[self.volumes.file(token) for token in tokens], **more)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement, and additional figures by name."""
+    """One measurement, with additional figures (`notes`) by name."""
 
     value: float
     notes: dict[str, float] = field(default_factory=dict)
@@ -54,8 +55,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. `peers` are compared with `subject`, which has to be this many times better, if a number is given, and
-    have a value of at most `limit`. `token` names the volume that is read."""
+    """A workload. The server `subject` must be better than each of `peers` by the given factor (`None`: no target), and its value
+    must be at most `limit`. `token` names the volume that is read."""
 
     key: str
     title: str
@@ -77,10 +78,11 @@ def check_some(server: Server, path: Path, some: list[Tile]) -> None:
         compare(server.name, fetch(server, tile.path(path.stem)), path, tile)
 
 
-def asked(server: Server, seconds: int, ask: Callable[[], float]) -> Sample:
-    """A rate, with voltile's cache hit rates, and the processor time per response and how much of it the kernel takes."""
+def measured(server: Server, seconds: int, load_server: Callable[[], float]) -> Sample:
+    """The rate that `load_server` returns. The notes are voltile's cache hit rates, the processor time for each response, and the
+    kernel's share of that time."""
     before, (user, system) = counters(server), spent(server)
-    rate = ask()
+    rate = load_server()
     user_after, system_after = spent(server)
     kernel = system_after - system
     used = user_after - user + kernel
@@ -96,20 +98,21 @@ def counters(server: Server) -> dict[str, int]:
 
 
 def shares(server: Server, before: dict[str, int]) -> dict[str, float]:
-    """The cache hit rates of tiles and chunks since `before` in percent, to verify that cold rows are cold."""
+    """The cache hit rates of tiles and chunks since `before` in percent; they show whether cold rows are cold."""
     grown = {name: value - before.get(name, 0) for name, value in counters(server).items()}
     found = {}
-    for kind, hit, made in (("% tile hits", "tile_cache_hits", "renders"), ("% chunk hits", "chunk_cache_hits", "chunk_reads")):
-        some, others = (grown.get(f"voltile_{name}_total", 0) for name in (hit, made))
-        found |= {kind: 100 * some / (some + others)} if some + others else {}
+    for kind, hit, miss in (("% tile hits", "tile_cache_hits", "renders"), ("% chunk hits", "chunk_cache_hits", "chunk_reads")):
+        hit_count, miss_count = (grown.get(f"voltile_{name}_total", 0) for name in (hit, miss))
+        found |= {kind: 100 * hit_count / (hit_count + miss_count)} if hit_count + miss_count else {}
     return found
 
 
 def spent(server: Server) -> tuple[float, float]:
-    """Processor time in seconds used by the server's processes, including workers: their own, and the kernel's for them."""
+    """The processor time in seconds of the server's processes, including workers: in user mode, and in the kernel."""
     user = system = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # the process has just ended
+            # Behind the name: 2 is the process group, 11 the time in user mode, 12 the time in the kernel (in ticks).
             words = stat.read_text().rpartition(")")[2].split()
             if int(words[2]) == server.process.pid:
                 user += int(words[11])
@@ -119,59 +122,60 @@ def spent(server: Server) -> tuple[float, float]:
 
 
 def cold(bench: Bench, name: str, turn: int, token: str, plane: str, clients: int, longer: int) -> Sample:
+    """Tiles of an order in which no cache helps, for `longer` times the usual duration."""
     path, some = bench.volumes.file(token), tiles.cold(plane, bench.volumes.shape, turn)
     if name == "limit":
         return Sample(limit.rate(path, some, bench.seconds * longer))
-    with running(name, bench.set(token, neighbours=False)) as server:
+    with running(name, bench.serving(token, neighbours=False)) as server:
         check_some(server, path, some)
         paths, seconds = [tile.path(token) for tile in some], bench.seconds * longer
-        return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, [paths], clients, seconds))
+        return measured(server, seconds, lambda: load.wrk(server, bench.setting.work, [paths], clients, seconds))
 
 
 def scroll(bench: Bench, name: str, turn: int, token: str) -> Sample:
     """Four clients with four connections each, because a viewer requests all visible tiles at once."""
     path = bench.volumes.file(token)
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
-    with running(name, bench.set(token, chunks=SCROLL_CHUNKS)) as server:
+    with running(name, bench.serving(token, chunks=SCROLL_CHUNKS)) as server:
         check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
         paths, seconds = [[tile.path(token) for tile in walk] for walk in walks], bench.seconds * 2
-        return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
+        return measured(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
 
 
 def hits(bench: Bench, name: str, turn: int, connections: int, token: str = "gzip") -> Sample:
     """One cached tile; nginx and writev send a PNG made by voltile."""
     path, tile = bench.volumes.file(token), tiles.cold("xy", bench.volumes.shape, turn)[0]
-    setting, where, seconds = bench.set(token), tile.path(token), bench.seconds
+    setting, where, seconds = bench.serving(token), tile.path(token), bench.seconds
     if name in ("nginx", "writev"):
         with running("voltile", setting) as server:
             setting, where = replace(setting, published={"/tile.png": fetch(server, where)}), "/tile.png"
     with running(name, setting) as server:
         body = fetch(server, where)
         compare(name, body, path, tile)
-        ask = partial(load.wrk, server, bench.setting.work, [[where]], connections, seconds, len(body))
-        return asked(server, seconds, ask)
+        load_server = partial(load.wrk, server, bench.setting.work, [[where]], connections, seconds, len(body))
+        return measured(server, seconds, load_server)
 
 
 def cost(bench: Bench, name: str, turn: int) -> Sample:
-    """Processor time in ms of a cached tile of real data."""
+    """The processor time in ms for a cached tile of real data."""
     found = hits(bench, name, turn, CLIENTS, "real")
     return Sample(found.notes["ms cpu"], {"/s": found.value})
 
 
 def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
-    """Stored chunks, as they are; nginx sends them from files."""
+    """Stored chunks that are passed on as they are (`form` names a method of `chunks.Box`); nginx sends them from files."""
     path, some = bench.volumes.file(token), chunks.on_grid(bench.volumes.shape, turn)
     published = chunks.stored(path, some, token) if name == "nginx" else {}
     form = {"nginx": "file", "lab": "precomputed"}.get(name, form)
-    with running(name, bench.set(token, published=published)) as server:
+    with running(name, bench.serving(token, published=published)) as server:
         paths = [getattr(box, form)(token) for box in some]
         size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-LOOKED_AT, 0))
-        ask = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, size // 2, chunks.HEADERS)
-        return asked(server, bench.seconds, ask)
+        load_server = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, size // 2, chunks.HEADERS)
+        return measured(server, bench.seconds, load_server)
 
 
 def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
-    """Compares the maximum of 32 slices with the last of these slices, which needs as much of each chunk to be decoded.
+    """Compares the maximum of 32 slices with the last of these slices, for which as much of each chunk must be decoded.
 
     The value is the ratio of the times if the chunks are cold, and their difference in ms if they are cached.
     """
@@ -179,15 +183,17 @@ def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
     slices, down, across = tiles.sides("xy", shape)
     some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # no two share a chunk
     slice_times, slab_times = [], []
-    with running(name, bench.set("gzip", neighbours=False)) as server:
+    with running(name, bench.serving("gzip", neighbours=False)) as server:
         first, last = slab_of(some[-1])
         compare(server.name, fetch(server, some[-1].view(f"{first}-{last}.max")), path, some[-1], (first, last))
         for number, tile in enumerate(some[:-1]):
             first, last = slab_of(tile)
             if is_warm:
+                # This decodes the chunks. The next two tiles lie in them, but are not in the cache of tiles.
                 fetch(server, tile.view(f"{first}-{last}.max"))
                 slice_times.append(took(server, tile.view(f"{last - 2}")))
                 slab_times.append(took(server, tile.view(f"{first}-{last - 1}.max")))
+            # Each cold tile is measured once: as a slice or as a slab.
             elif number % 2:
                 slice_times.append(took(server, tile.view(f"{last - 1}")))
             else:
@@ -197,7 +203,7 @@ def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
 
 
 def slab_of(tile: Tile) -> tuple[int, int]:
-    """The first slices of the tile's chunks: the first, and the one after the last."""
+    """The first THICK slices of the tile's chunks: the first slice, and the one behind the last."""
     first = tile.number // tiles.EDGE * tiles.EDGE
     return first, first + THICK
 
@@ -210,7 +216,7 @@ def took(server: Server, path: str) -> float:
 
 
 def replicated(bench: Bench, name: str, turn: int) -> Sample:
-    """Renders of three replicas with a Redis behind nginx, of which one is killed, for each distinct tile."""
+    """How often three replicas (with a Redis, behind nginx) render each distinct tile, while one replica is killed."""
     counted = bench.setting.work / "replicas.json"
     command = [sys.executable, ROOT / "scripts" / "extra" / "soak-replicas", "--voltile", bench.setting.binary(name)]
     command += ["--minutes", 2 * KILL_AFTER / 60, "--every", KILL_AFTER, "--faults", "replica", "--json", counted]
@@ -245,7 +251,7 @@ def cost_row() -> Row:
 
 
 def passed_row(token: str, form: str, title: str, peers: dict[str, float | None]) -> Row:
-    """Formats for programs that read volumes rather than tiles."""
+    """A row of chunks in a format for programs that read volumes rather than tiles."""
     return Row(f"{token}-{form}", title, partial(passed, token=token, form=form), peers, token=token)
 
 

@@ -1,7 +1,7 @@
 """Starts the compared servers, one at a time, and stops them even after errors.
 
-Each is started for one measurement only, so that its caches are empty at the start. If a server is not available (no nginx,
-no cargo), `Refused` gives the reason, which is shown in the table.
+Each server is started for one measurement only, so that its caches are empty at the start. If a server is not available (no
+nginx, no cargo), `Refused` gives the reason, which is shown in the table.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ class Setting:
     files: list[Path] = field(default_factory=list)
     tiles: int = 64 * MIB
     chunks: int = 64 * MIB
-    neighbours: bool = True
-    published: dict[str, bytes] = field(default_factory=dict)  # the files of nginx and writev, by path
+    neighbours: bool = True  # whether voltile prefetches neighbours
+    published: dict[str, bytes] = field(default_factory=dict)  # the files that nginx and writev send, by path
 
     def binary(self, name: str) -> Path:
         return self.against if name == "against" else self.voltile
@@ -76,6 +76,7 @@ def voltile(name: str, setting: Setting, *more: str) -> Server:
 
 
 def python(name: str, setting: Setting, *flags: str) -> Server:
+    """The server in the module `name` of this package, run by uvicorn."""
     port = free_port()
     environment = {
         "SIDE_BY_SIDE_FILES": os.pathsep.join(map(str, setting.files)),
@@ -101,7 +102,7 @@ def expert(name: str, setting: Setting) -> Server:
 
 
 def nginx(name: str, setting: Setting) -> Nginx:
-    """One worker per core; what it sends are files, held open and in the page cache."""
+    """nginx with one worker for each core. It sends files, which it holds open, from the page cache."""
     place = setting.work / name
     for path, contents in setting.published.items():
         file = place / "www" / path.removeprefix("/")

@@ -1,7 +1,7 @@
-"""The sequences of requested tiles, which depend only on the shape of the volume, and their pixels as h5py reads them.
+"""The sequences of requested tiles, which depend on the volume's shape and a seed, and their pixels as h5py reads them.
 
-In a cold sequence, a chunk is requested again only after all other chunks of the volume, so no cache smaller than the volume
-can help, and no cache has to be cleared: tiles are grouped by the chunks that they need.
+In cold order, a chunk is requested again only after all other chunks of the volume, so no cache smaller than the volume can
+help, and no cache has to be cleared.
 """
 
 import io
@@ -31,7 +31,7 @@ class Tile:
         return f"/ndtilecache/tilecache/{token}/image/{self.plane}/{self.number}/{self.row}_{self.column}_0.png"
 
     def view(self, slices: str) -> str:
-        """The tile of other slices, or of a slab, drawn from the voxels of `gzip`."""
+        """The path of the tile at the same place of another slice or of a slab (`slices` is `5` or `0-32.max`) of `gzip`."""
         return f"/view/gzip/image:0:255:1:grey/{self.plane}/{slices}/{self.row}_{self.column}_0.png"
 
 
@@ -46,6 +46,7 @@ def cold(plane: str, shape: Shape, seed: int) -> list[Tile]:
     """Every tile of the volume once, in cold order."""
     chance = random.Random(seed)
     slices, rows, columns = sides(plane, shape)
+    # A group is the tiles that need the same chunks: EDGE slices at one row and column. Each turn takes one tile of each group.
     groups = list(product(range(0, slices, EDGE), range(rows), range(columns)))
     chance.shuffle(groups)
     depths = [chance.sample(range(EDGE), EDGE) for _ in groups]
@@ -61,6 +62,7 @@ def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
     slices, rows, columns = sides("xy", shape)
     corners = list(product(range(0, rows, 2), range(0, columns, 2)))
     row, column = corners[client % len(corners)]
+    # Four clients begin far from each other, and at different depths in their chunks.
     start = client * (slices // 4 + EDGE // 4) + random.Random(seed).randrange(slices)
     return [
         Tile("xy", (start + step) % slices, row + down, column + across)
@@ -74,7 +76,7 @@ class Wrong(Exception):
 
 
 def expected(path: Path, tile: Tile, slab: tuple[int, int] | None = None) -> np.ndarray:
-    """The pixels of a tile, or the greatest of an xy slab: from the first slice up to the second number."""
+    """The pixels of a tile; of an xy `slab` (its first slice, and the one behind its last) the maximum."""
     rows, columns = (slice(n * SIDE, (n + 1) * SIDE) for n in (tile.row, tile.column))
     where = {"xy": (tile.number, rows, columns), "xz": (rows, tile.number, columns), "yz": (rows, columns, tile.number)}
     with h5py.File(path) as file:

@@ -1,9 +1,9 @@
 """The volumes of the benchmark: generated once, identical on every machine, kept in target/bench-volumes.
 
 One image (membranes, texture, sensor noise: like electron microscopy) in three layouts, and a volume made from real data.
-`gzip`, `plain` and `real` have 64x64x64 chunks, `contiguous` is not chunked. `latest` has the first slices of `gzip` in
-HDF5's latest format. Chunks are compressed here on all cores and
-written with write_direct_chunk, which is several times faster than compression by HDF5.
+`gzip`, `plain` and `real` have 64x64x64 chunks, `contiguous` is not chunked. `latest` has the first 64 slices of `gzip` in
+HDF5's latest format. Chunks are compressed here on all cores and written with write_direct_chunk, which is several times
+faster than compression by HDF5.
 """
 
 import concurrent.futures
@@ -94,6 +94,7 @@ def slabs(shape: tuple[int, int, int]) -> Iterator[np.ndarray]:
 
 
 def make_pictures(volumes: Volumes) -> None:
+    """Writes the image in its three layouts."""
     storage = {"gzip": {"chunks": CUBE, "compression": LEVEL}, "plain": {"chunks": CUBE}, "contiguous": {}}
     files = {token: h5py.File(volumes.file(token), "w") for token in storage}
     sets = {token: files[token].create_dataset("image", volumes.shape, "u1", **how) for token, how in storage.items()}
@@ -120,13 +121,14 @@ def make_latest(volumes: Volumes) -> None:
 
 
 def pieces(slab: np.ndarray) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+    """The chunks of a slab: the first voxel, and the bytes."""
     for where in product(*(range(0, extent, edge) for extent, edge in zip(slab.shape, CUBE))):
         part = slab[tuple(slice(first, first + edge) for first, edge in zip(where, CUBE))]
         yield where, part.tobytes()
 
 
 def put(pool: concurrent.futures.Executor, image: h5py.Dataset, slab: np.ndarray, first: int) -> None:
-    """Compresses and stores a slab."""
+    """Compresses and stores the chunks of a slab, whose first slice has the number `first`."""
     for (z, y, x), packed in pool.map(lambda piece: (piece[0], zlib.compress(piece[1], LEVEL)), pieces(slab)):
         image.id.write_direct_chunk((first + z, y, x), packed)
 

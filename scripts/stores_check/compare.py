@@ -1,4 +1,4 @@
-"""Compares what two servers show of the same datasets, at random positions of every channel."""
+"""Compares the answers of two servers of the same datasets, at random positions of every channel."""
 
 import io
 import random
@@ -16,9 +16,9 @@ from .files import File
 
 # Part of the error for data that voltile does not read from stores.
 LOCAL_ONLY = "from local disks only"
-# A fault that only files on disk can have, because virtual datasets in stores are not read.
+# Part of a fault that is found only in files on disk, because voltile does not read virtual datasets in stores.
 SOURCES_MISSING = "sources are missing"
-BATCH = 40
+BATCH = 40  # files that are served together
 
 
 def token_of(number: int, file: File) -> str:
@@ -49,7 +49,7 @@ class Comparison:
         return dict(re.findall(r"^ *datasets\.\"?([\w.-]+?)\"?\.(?:file|channels\S*): (.*)$", problems, re.MULTILINE))
 
     def in_batches(self, files: list[File], address, environment: dict[str, str]) -> None:
-        """Compares files by address and by path; `address` gives that of a file."""
+        """Compares files, read from the store (`address(file)` is the address there) and from the disk."""
         by_token = {token_of(number, file): file for number, file in enumerate(files) if file.is_hdf5}
         tokens = list(by_token)
         for first in range(0, len(tokens), BATCH):
@@ -76,10 +76,11 @@ class Comparison:
                 self.report.add(f"batch {first // BATCH}", False, str(refused))
 
     def dataset(self, from_disk: Voltile, from_store: Voltile, token: str, key: str) -> None:
+        """Compares the descriptions of the channels of a dataset, and answers at random positions."""
         try:
             expected, found = (server.json(f"/datasets/{token}.json") for server in (from_disk, from_store))
             channels = {channel["name"]: channel for channel in found["channels"]}
-            # Colours beside others depend on which others there are.
+            # A channel's composite colour depends on the other channels: it is compared only if both have the same.
             is_whole = len(channels) == len(expected["channels"])
             for channel in expected["channels"]:
                 name = channel["name"]
@@ -103,7 +104,7 @@ class Comparison:
             self.report.add(what, is_right, "other contents")
 
     def positions(self, server: Voltile, token: str, channel: dict) -> list[str]:
-        """Random tiles in three planes, boxes of voxels, and chunks of both formats for volumes."""
+        """The paths of random tiles in three planes, boxes of voxels, and chunks in precomputed and in Zarr."""
         rng, name, out = self.rng, channel["name"], []
         levels = channel["levels"]
         for _ in range(self.each):
@@ -150,13 +151,13 @@ class Comparison:
 
 
 def described(channel: dict) -> dict:
-    """The description of a channel without the storage of its levels: the costs of a tile differ between stores and disks."""
+    """The description of a channel without the storage of its levels, which differs between stores and disks."""
     levels = [{part: level[part] for part in ("level", "size", "factor", "path")} for level in channel["levels"]]
     return {**channel, "levels": levels}
 
 
 def is_equal(path: str, expected: bytes, found: bytes) -> bool:
-    """Whether pictures have the same pixels."""
+    """Whether two pictures have the same pixels; false for other contents."""
     if not path.endswith(".png"):
         return False
     one, other = (np.asarray(Image.open(io.BytesIO(body))) for body in (expected, found))

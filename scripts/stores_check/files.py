@@ -10,7 +10,7 @@ from checks.runner import ROOT
 
 # `voltile serve FOLDER` recognises HDF5 files by this signature, which lies behind the user block if there is one.
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# The files for the stores that are compared only briefly.
+# The fixtures that are compared in the stores of others.py.
 FEW = ("layouts.h5", "layouts_latest.h5", "blosc.h5", "links.h5", "types_big.h5", "cremi.hdf")
 
 

@@ -1,4 +1,4 @@
-"""The stores with which only a few files are compared."""
+"""Google's and Azure's stores, in which only a few files are compared."""
 
 import hashlib
 import shutil
@@ -27,8 +27,8 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 
 
 def google(comparison: Comparison, uploaded: list[File], files: list[File]) -> None:
-    """Google Cloud Storage, by gcp-storage-emulator, which lacks the headers that tell versions apart: a proxy in front of
-    it adds them."""
+    """Google Cloud Storage, by gcp-storage-emulator. The emulator lacks ETag and Last-Modified, which tell versions of an object
+    apart: a proxy adds them."""
     report = comparison.report
     program = Path(sys.prefix) / "bin" / "gcp-storage-emulator"
     if not program.is_file():
@@ -53,7 +53,7 @@ def google(comparison: Comparison, uploaded: list[File], files: list[File]) -> N
 
 
 def azurite() -> Path | None:
-    """azurite, installed by npm unless it is; `None` if that fails."""
+    """The program azurite, which npm installs if it is missing; `None` if that fails."""
     home = ROOT / ".tools" / "azurite"
     program = home / "node_modules" / ".bin" / "azurite-blob"
     if not program.is_file() and shutil.which("npm"):

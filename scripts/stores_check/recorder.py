@@ -7,7 +7,8 @@ from urllib.parse import unquote
 
 
 class Recorder:
-    """Passes requests on to another server, and keeps their paths and headers; adds headers to all answers of a path."""
+    """Passes requests on to the server at `port`. `asked` has their paths and headers; `added` has headers that are added to
+    the answers of a path."""
 
     def __init__(self, port: int, added: dict[str, dict[str, str]] | None = None):
         recorder = self
@@ -23,6 +24,7 @@ class Recorder:
                 body = answer.read()
                 more = (added or {}).get(unquote(self.path), {})
                 wanted = self.headers.get("If-Match")
+                # The store behind does not know the added ETag.
                 if wanted and more.get("ETag", wanted) != wanted:
                     answer.status, body = 412, b""
                 self.send_response(answer.status)

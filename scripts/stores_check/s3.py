@@ -1,4 +1,4 @@
-"""S3, by moto: all files, and the ways to reach a store."""
+"""S3, by moto: compares all files, and one file by each way to reach a store."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ logging.getLogger("boto3").setLevel(logging.ERROR)
 
 
 class Moto:
-    """moto's server, once with TLS and once without, each with its own objects."""
+    """Two servers of moto, one with TLS and one without; each has its own objects."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -85,6 +85,7 @@ class Moto:
             recorded = self.environment(recorder.port)
 
             def way(name: str, address: str, environment: dict[str, str], is_right=None) -> None:
+                """`is_right(path, headers)` says whether a recorded request is as it must be."""
                 recorder.asked.clear()
                 try:
                     with comparison.serve({"a": address}, environment) as remote:
@@ -101,7 +102,7 @@ class Moto:
             url = self.client(secure=True).generate_presigned_url("get_object", signed)
             way("presigned https", url, {"SSL_CERT_FILE": str(self.authority)})
             way("path style, signed", s3, recorded, is_signed_by(KEY))
-            anonymous = {**self.environment(recorder.port), "AWS_SKIP_SIGNATURE": "true"}
+            anonymous = {**recorded, "AWS_SKIP_SIGNATURE": "true"}
             public = s3.replace("layouts", "layouts_public")
             way("anonymous", public, anonymous, lambda _, headers: "authorization" not in headers)
             refusal = comparison.faults({"a": s3}, anonymous).get("a", "")

@@ -1,6 +1,6 @@
-// Bundles the page, and Neuroglancer's, into a folder: bundle.mjs FOLDER. For each file of it
-// FOLDER gets the file, the file compressed (NAME.gz), and in `etags` a line `NAME DIGEST` in the
-// order in which they were written. build.rs calls this.
+// Bundles the page and Neuroglancer into a folder: `bundle.mjs FOLDER`, which build.rs calls. For
+// each file, FOLDER gets the file itself, a compressed copy (NAME.gz), and a line `NAME DIGEST` in
+// the file `etags`.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -23,7 +23,7 @@ const bundled = await build({
   minify: true,
   format: "iife",
   target: ["es2022", "chrome116", "firefox124", "safari17.4"],
-  legalComments: "inline", // the libraries' licences want to be seen
+  legalComments: "inline", // the libraries' licences demand that their notices are kept
   loader: { ".lut": "binary" },
   write: false,
   logLevel: "warning",

@@ -87,7 +87,11 @@ class Neuroglancer:
 
 
 def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: int) -> Any:
-    """The address of a channel, with its transform to nanometres if the files say where it lies in space."""
+    """The address of a channel, with its transform to nanometres if the files say where it lies in space.
+
+    The server's matrix (three rows of three factors and a shift) transforms places in voxels, where the first voxel's centre
+    is 0. Neuroglancer's matrix transforms places in the unit of the voxel's size, where the first voxel begins at its offset.
+    """
     transform = channel["transform"]
     if transform is None:
         return url
@@ -98,7 +102,7 @@ def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: in
     nanometres = transform["nanometres"]
     voxel = channel["voxel_size"] or [1.0] * 3
     offset = channel["offset"] or [0] * 3
-    # The centre of the first voxel in the source's own coordinates.
+    # The centre of the first voxel in Neuroglancer's coordinates of the source.
     first = [(0.5 + dataset["offset"][axis] + offset[axis]) * voxel[axis] for axis in range(3)]
     rows = []
     for *per_voxel, shift in matrix:
@@ -125,7 +129,7 @@ def _layers(channels: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
         layer = _layer(channel, len(images) > 1)
         if channel["kind"] == "image" and channel["name"] != images[0]:
             layer["blend"] = "additive"
-            # The first six images have different colours; the others are there to be switched on.
+            # Only the first six images have different colours; more are hidden until the user shows them.
             layer["visible"] = images.index(channel["name"]) < len(COLOURS)
         layers.append(layer)
     return layers

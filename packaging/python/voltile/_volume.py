@@ -21,7 +21,7 @@ BOX_BYTES = 8 << 20
 # The maximum number of boxes that are fetched at the same time.
 MAX_REQUESTS = 8
 
-# The positions of a box along an axis: start, end and step, and their place in the result.
+# The positions of a box along an axis: start, end (exclusive) and step, and the slice of the result that they fill.
 Part = Tuple[int, int, int, slice]
 
 
@@ -153,7 +153,7 @@ class Volume:
     def _box(self, picks: Sequence[range]) -> Tuple[int, ...]:
         """The shape of the boxes for a read: whole chunks of the file, up to `BOX_BYTES`."""
         source = self._level["source"]
-        # The stored chunk, in voxels of this level.
+        # The stored chunk (x, y, z), in voxels of this level: if the level is derived, it is smaller there.
         factors = zip(source["chunk"], source["factor"], self._level["factor"])
         chunk = [edge * stored // derived for edge, stored, derived in factors]
         spans = [abs(pick[-1] - pick[0]) + 1 if pick else 1 for pick in picks]
@@ -219,10 +219,13 @@ class Volume:
 
 
 def _parts(pick: range, edge: int) -> Iterator[Part]:
-    """Divides ascending positions into the parts that lie in one block each; blocks have `edge` voxels."""
+    """Divides ascending positions into the parts that lie in one block each; blocks have `edge` voxels.
+
+    `_parts(range(60, 140, 5), 64)` yields (60, 61, 5, slice(0, 1)), (65, 126, 5, slice(1, 14)), (130, 136, 5, slice(14, 16)).
+    """
 
     def count_below(border: int) -> int:
-        """The number of positions below the border."""
+        """The number of positions below the border: the distance to it divided by the step, rounded up."""
         return min(max(0, -((pick.start - border) // pick.step)), len(pick))
 
     for block in range(pick[0] // edge, pick[-1] // edge + 1):
@@ -233,7 +236,10 @@ def _parts(pick: range, edge: int) -> Iterator[Part]:
 
 
 def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any, ...]]:
-    """The positions to read along z, y and x, and the index into the array of their voxels."""
+    """The positions to read along z, y and x, and the index that makes NumPy's result of the array that was read.
+
+    For `[5, None, ::2]`: one position along z, every second along y, all along x; and `(0, None, :, :)`.
+    """
     keys = key if isinstance(key, tuple) else (key,)
     used = sum(item is not None and item is not Ellipsis for item in keys)
     if used > len(shape):

@@ -15,7 +15,7 @@ const CONDITIONS = [
   "neuroglancer/datasource:none_by_default",
   "neuroglancer/datasource/precomputed:enabled",
   "neuroglancer/datasource/zarr:enabled",
-  // The page may contact this server only, and it has neither buckets nor archives.
+  // The page may contact only this server, which offers neither buckets nor archives.
   "neuroglancer/kvstore:none_by_default",
   "neuroglancer/kvstore/byte_range:enabled",
   "neuroglancer/kvstore/gzip:enabled",
@@ -25,7 +25,10 @@ const CONDITIONS = [
   "neuroglancer/layer/segmentation:enabled",
 ];
 
-/** `import icon from "ikonate/icons/x.svg?raw"` is the text of the file. Three icons are missing in npm's ikonate. */
+/**
+ * Makes `import icon from "ikonate/icons/x.svg?raw"` the text of that file. Three icons are missing in npm's ikonate: they
+ * lie beside this file.
+ */
 const icons = {
   name: "icons",
   setup(bundler) {
@@ -42,18 +45,19 @@ const icons = {
   },
 };
 
-/** Changes to the package's files: the end of the path, the text or a pattern of it, and what it becomes. */
+/** Changes to the package's files: the end of the path, the text (or a pattern of it), and its replacement. */
 const CHANGES = [
   // All bundles are in one folder, so a worker is beside the file that starts it.
   ["async_computation/request.js", '"../async_computation.bundle.js"', '"./async_computation.bundle.js"'],
-  // The server's policy forbids to compile text, which numcodecs does to call WebAssembly: Zstandard is decoded in
-  // JavaScript instead.
+  // numcodecs compiles text to call WebAssembly, which the server's content security policy forbids: fzstd decodes
+  // Zstandard in JavaScript instead.
   [
     "async_computation/decode_zstd.js",
     /const \{ default: Zstd \} = await import\("numcodecs\/zstd"\);.*const result = await codec\.decode\(data\);/s,
     'const { decompress } = await import("fzstd"); const result = decompress(data);',
   ],
-  // For the same reason the worker with the decoders would not start. The arguments are the text of the same function.
+  // For the same reason the worker with the decoders would not start: it compiles a function from text. The replacement is
+  // this function; it ignores its arguments, which are the text.
   [
     "sliceview/compressed_segmentation/encode_common.js",
     "const writeEncodedRepresentation = new Function(",
@@ -65,10 +69,10 @@ const CHANGES = [
       }
     })(`,
   ],
-  // A length without a unit has no prefix either: "500 m" would be half of one.
+  // A length without a unit must not get a prefix either: 0.5 would be shown as "500 m".
   ["widget/scale_bar.js", "pickSiPrefix(physicalSize)", 'this.physicalBaseUnit ? pickSiPrefix(physicalSize) : { prefix: "", exponent: 0 }'],
-  // Messages wait here until the worker runs. Their senders reuse the objects, so that with several layers the worker
-  // would get the last message several times, and draw nothing.
+  // Messages wait in this queue until the worker runs. Senders reuse an object for their next message, so without a copy the
+  // worker would get the last message several times, and with several layers draw nothing.
   ["worker_rpc.js", "queue.push({ data: x, transfers })", "queue.push({ data: { ...x }, transfers })"],
 ];
 
@@ -87,7 +91,7 @@ const changes = {
   },
 };
 
-/** The licences of the packages that are in the bundles: most name theirs in no comment that the bundler keeps. */
+/** The licences of the bundled packages. Most packages have no licence in a comment, which the bundler would keep. */
 async function licences({ outputs }) {
   const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
   const names = inputs.map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(input)?.[1]).filter(Boolean);

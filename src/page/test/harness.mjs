@@ -1,8 +1,8 @@
-// What the stories stand on: a server, a browser, waiting for the picture, and reading it.
+// The tools of the stories: they start a server and a browser, wait for the picture, and read it.
 //
-// A story gets a page of its own. Whatever its page did wrong meanwhile (an error on the console, a
-// request that failed or was refused, a question to another host) fails it, unless the story said
-// that it would.
+// Each story gets its own page. The story fails if anything goes wrong in the page meanwhile (an
+// error on the console, a request that fails or is refused, a request to another host), unless it
+// expects that: see `forgiven`.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
@@ -11,6 +11,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
+/** How long a step may take, in milliseconds. */
 export const PATIENCE = 60_000;
 const volumes = path.join(path.dirname(fileURLToPath(import.meta.url)), "volumes.py");
 
@@ -21,7 +22,7 @@ export function makeVolumes(python) {
   return folder;
 }
 
-/** What voxels look like, asked of h5py. */
+/** The colours or values that `volumes.py` expects, by h5py; it describes questions and answers. */
 export function ask(python, questions) {
   return JSON.parse(execFileSync(python, [volumes, "ask"], { input: JSON.stringify(questions) }));
 }
@@ -30,8 +31,8 @@ export function ask(python, questions) {
 export const write = (python, ...words) => execFileSync(python, [volumes, ...words]);
 
 /**
- * Writes a file as a microscope does: its slices as they are flushed, and their number when it is
- * closed.
+ * Writes a file as a microscope does. `slices` grows with each slice that is flushed; `begun`
+ * resolves with the first one, `closed` when the file is closed, to the number of slices.
  */
 export function microscope(python, file, seconds) {
   const child = spawn(python, [volumes, "microscope", file, String(seconds)], {
@@ -49,7 +50,7 @@ export function microscope(python, file, seconds) {
   return { slices, begun, closed };
 }
 
-/** Runs lines of Python that end with voxels in a variable `voxels`; their shape and values. */
+/** Runs lines of Python that assign to `voxels`; returns the shape and the values of that array. */
 export function run(python, code) {
   return JSON.parse(
     execFileSync(python, [
@@ -67,8 +68,8 @@ export const serve = (voltile, folder) =>
 
 /** Starts voltile with arguments. */
 export function start(voltile, words) {
-  const place = words.includes("--bind") ? [] : ["--bind", "127.0.0.1:0"];
-  const child = spawn(voltile, ["serve", ...words, ...place]);
+  const bind = words.includes("--bind") ? [] : ["--bind", "127.0.0.1:0"];
+  const child = spawn(voltile, ["serve", ...words, ...bind]);
   let log = "";
   let out = "";
   child.stderr.on("data", (data) => (log += data));
@@ -77,12 +78,13 @@ export function start(voltile, words) {
     child.stdout.on("data", (data) => {
       out += data;
       const found = /^page (http:\S+)/m.exec(out);
-      if (found) resolve({ address: found[1], log: () => log, stop: () => stopped(child) });
+      if (found) resolve({ address: found[1], log: () => log, stop: () => stop(child) });
     });
   });
 }
 
-function stopped(child) {
+/** Stops a server; resolves to its exit status. */
+function stop(child) {
   return new Promise((resolve) => {
     child.removeAllListeners("exit");
     child.on("exit", (code) => resolve(code));
@@ -90,7 +92,10 @@ function stopped(child) {
   });
 }
 
-/** A page of the browser, with what went wrong in it. */
+/**
+ * A page of the browser, with its requests and what went wrong in it. A story sets `forgiven` to a
+ * pattern of the faults that it expects.
+ */
 export class Visit {
   static async begin(browser, server, options = {}) {
     const context = await browser.newContext({
@@ -114,7 +119,7 @@ export class Visit {
       this.requests.push(request.url());
       if (!request.url().startsWith(server.address)) note(`another host: ${request.url()}`);
     });
-    // What the page itself gives up, because a person has gone on, is no failure.
+    // The page itself aborts requests that it does not need any more: that is no failure.
     page.on(
       "requestfailed",
       (request) =>
@@ -127,6 +132,7 @@ export class Visit {
     );
   }
 
+  /** Opens the page: "" the default view, "#" the list of datasets, any other hash a view. */
   async open(hash = "") {
     await this.page.goto(`${this.server.address}${hash}`);
     if (hash === "#") await this.page.waitForSelector(".list a");
@@ -154,7 +160,7 @@ export class Visit {
     await this.page.waitForSelector(".pane[data-shown]");
     await this.page.evaluate(() => (window.stateBefore = null));
     await this.page.waitForFunction(() => {
-      // While a dataset makes room for another one, there is neither a line nor a pane.
+      // While one dataset replaces another, there is neither a status line nor a pane.
       const line = document.querySelector(".status")?.textContent ?? "busy";
       const panes = [...document.querySelectorAll(".pane")].map(
         (pane) => `${pane.dataset.shown} ${pane.className}`,
@@ -168,13 +174,13 @@ export class Visit {
     });
   }
 
-  /** Pixels of a pane at places of its canvas. */
+  /** The colours of a pane's pixels at places of its canvas. */
   pixels(plane, places) {
     return this.page.evaluate(
       ([plane, places]) => {
         const canvas = document.querySelector(`.pane[data-plane="${plane}"] canvas`);
-        // From a copy: reading a canvas often makes the browser complain of it, and the page does
-        // not.
+        // From a copy: the browser warns of a canvas that is read often, and the page does not read
+        // its own.
         const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
         copy.drawImage(canvas, 0, 0);
         const { data, width } = copy.getImageData(0, 0, canvas.width, canvas.height);
@@ -187,19 +193,19 @@ export class Visit {
   }
 
   /**
-   * Where pixels of a level are on a pane's canvas; `scale` is the CSS pixels that one of them
-   * takes.
+   * The places on a pane's canvas at which pixels of a level are shown, if the point `centre` of
+   * the level is in the pane's middle; `scale` is the size of a level's pixel in CSS pixels.
    */
   async places(plane, centre, pixels, scale = 1) {
     const box = await this.page.locator(`.pane[data-plane="${plane}"] .canvas`).boundingBox();
     if (box.x % 1 || box.y % 1 || box.width % 1 || box.height % 1)
       throw new Error(`not on whole pixels: ${JSON.stringify(box)}`);
     const place = (side, middle, pixel) => {
+      const onScreen = (i) => side / 2 + (i - middle) * scale;
+      if (scale !== 1) return Math.floor(onScreen(pixel + 0.5));
+      // At 1:1 the tile's edge is rounded as in drawer.ts, and its pixels follow one by one.
       const tile = Math.floor(pixel / 512) * 512;
-      const edge = (i) => Math.floor(side / 2 + (i - middle) * scale + 0.501);
-      return scale === 1
-        ? edge(tile) + pixel - tile
-        : Math.floor(side / 2 + (pixel + 0.5 - middle) * scale);
+      return Math.floor(onScreen(tile) + 0.501) + pixel - tile;
     };
     return pixels.map(([column, row]) => [
       place(box.width, centre[0], column),
@@ -207,13 +213,13 @@ export class Visit {
     ]);
   }
 
-  /** A page that an action opens in a new tab, watched like the first one. */
+  /** The page that an action opens in a new tab; its faults count as faults of this page. */
   async opened(action) {
     const [tab] = await Promise.all([this.context.waitForEvent("page"), action()]);
     return new Visit(this.context, tab, this.server, this.wrong);
   }
 
-  /** Colours of a screenshot at places of it, in CSS pixels. */
+  /** The colours of the screen at places of the page, in CSS pixels. */
   async colours(places) {
     const png = (await this.page.screenshot()).toString("base64");
     return this.page.evaluate(
@@ -233,7 +239,7 @@ export class Visit {
     );
   }
 
-  /** Everything that the panes show. */
+  /** The pictures of all panes, as text, to be compared. */
   pictures() {
     return this.page.evaluate(() =>
       [...document.querySelectorAll(".pane canvas")].map((canvas) => canvas.toDataURL()).join(),
@@ -255,7 +261,7 @@ export class Visit {
   }
 }
 
-/** Fails unless two lists of colours are the same, up to a difference of `most` in each part. */
+/** Fails unless two lists of colours are the same; each part of a colour may differ by `most`. */
 export function same(shown, expected, most = 0) {
   const far = shown.findIndex((colour, i) =>
     colour.some((part, c) => Math.abs(part - expected[i][c]) > most),

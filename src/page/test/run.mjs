@@ -4,8 +4,8 @@
 // With --zarr-python FILE, a Python that has zarr, the lines of "Copy as Python" are run, too.
 //
 // Runs the stories one after the other, prints each with its result, keeps screenshots in FOLDER,
-// measures the page's weight (which has a limit) and the time to the first tile (which has none:
-// machines differ). Its last line counts.
+// measures the page's weight (which has a limit) and the time to the first tile (which has none,
+// because machines differ). The last line is `N passed, N failed, N skipped`.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
@@ -17,6 +17,7 @@ import { chromium } from "playwright-core";
 import { ask, makeVolumes, microscope, run, serve, start, Visit, write } from "./harness.mjs";
 import { OPTIONS, stories } from "./stories.mjs";
 
+/** The limit of the page's weight: of its compressed files together. */
 const MAX_BYTES = 185_000;
 
 const { values: options, positionals: words } = parseArgs({
@@ -30,7 +31,7 @@ const { values: options, positionals: words } = parseArgs({
 });
 mkdirSync(options.out, { recursive: true });
 
-/** How heavy the page's own files are on the wire. */
+/** The page's weight: the bytes of its own files, compressed. */
 async function weigh(address) {
   let bytes = 0;
   for (const name of ["", "page.js", "page.css", "icon.svg"]) {
@@ -60,6 +61,7 @@ async function firstTile(browser, server) {
   return milliseconds;
 }
 
+/** Runs a story, and prints its result; returns whether it passed. */
 async function tell(name, story, browser, server) {
   const began = Date.now();
   const visit = await Visit.begin(browser, server, OPTIONS[name]);
@@ -80,10 +82,10 @@ async function tell(name, story, browser, server) {
   }
 }
 
-/** A Python that can read OME-Zarr: the one of scripts/clients-check, if it was made. */
+/** A Python that can read OME-Zarr: the named one, or else that of scripts/clients-check. */
 function zarrPython() {
-  const known = [options["zarr-python"], ".tools/clients-venv/bin/python"].filter(Boolean);
-  return known.find((python) => {
+  const candidates = [options["zarr-python"], ".tools/clients-venv/bin/python"].filter(Boolean);
+  return candidates.find((python) => {
     try {
       execFileSync(python, ["-c", "import zarr, fsspec, aiohttp"], { stdio: "ignore" });
       return true;
@@ -96,7 +98,7 @@ function zarrPython() {
 const readsZarr = zarrPython();
 const folder = makeVolumes(options.python);
 const server = await serve(options.voltile, folder);
-// Neuroglancer needs WebGL 2, which Chromium draws without a graphics card.
+// Neuroglancer needs WebGL 2; with these flags Chromium has it without a graphics card.
 const WEBGL = [
   "--use-gl=angle",
   "--use-angle=swiftshader",

@@ -1,13 +1,13 @@
-// How soon the page shows something on a slow line: slow.mjs --voltile FILE [--voltile FILE ...]
-// --python FILE --chromium FILE
+// Measures how soon the page shows something on a slow line: slow.mjs --voltile FILE
+// [--voltile FILE ...] --python FILE --chromium FILE --file FILE --link '#TOKEN?…' [OPTION...]
 //
 //   --file FILE --link '#TOKEN?…'  a volume to zoom into, and the view to begin with
-//   --kilobits N                   the line (10000); each answer takes 100 ms more
-//   --rounds N                     rounds, in which the programs take turns (3)
+//   --kilobits N                   the line's speed per second (10000); an answer takes 100 ms more
+//   --rounds N                     the number of rounds, in which the programs take turns (3)
 //
 // Prints medians for each program. For the list of 1,500 datasets: the milliseconds until its first
-// picture, and the kilobytes fetched. For three steps of zoom: the milliseconds until there are
-// pictures of the new view, and until they are exact, and the kilobytes fetched.
+// picture, and the kilobytes fetched. For three steps of zoom: the milliseconds until all panes
+// show the new view, and until they show it exactly, and the kilobytes fetched.
 
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +29,7 @@ const { values: options } = parseArgs({
   },
 });
 
-/** A page on the slow line that counts the bytes that it fetches. */
+/** A page on the slow line; `line.bytes` counts the bytes that it fetches. */
 async function visitSlowly(browser, server) {
   const visit = await Visit.begin(browser, server);
   const session = await visit.slow(Number(options.kilobits));
@@ -38,7 +38,7 @@ async function visitSlowly(browser, server) {
   return { visit, line };
 }
 
-/** Milliseconds and kilobytes of an action that ends with `seen`. */
+/** Does an action; returns the milliseconds until each wait in `seen` ends, and the kilobytes. */
 async function timed(line, action, seen) {
   const before = line.bytes;
   const began = performance.now();
@@ -51,13 +51,14 @@ async function timed(line, action, seen) {
   return [...times, Math.round((line.bytes - before) / 1000)];
 }
 
+/** Opens the list of datasets. */
 async function list(browser, server) {
   const { visit, line } = await visitSlowly(browser, server);
-  const card = () =>
+  const firstPicture = () =>
     visit.page.waitForFunction(() =>
       [...document.images].some((image) => image.complete && image.naturalWidth > 1),
     );
-  const opened = await timed(line, () => visit.page.goto(`${server.address}#`), [card]);
+  const opened = await timed(line, () => visit.page.goto(`${server.address}#`), [firstPicture]);
   await visit.context.close();
   return opened;
 }

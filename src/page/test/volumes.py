@@ -1,7 +1,7 @@
 """Makes the volumes of the browser test, and says what their voxels look like: the page's oracle, by h5py alone.
 
-    volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
-    volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
+    volumes.py make FOLDER         writes test.h5, ophys.nwb, and voltile.toml, which serves them
+    volumes.py many FOLDER COUNT   writes voltile.toml with this number of datasets
     volumes.py another FILE SEED   writes a small file
     volumes.py unzip FILE          prints the files of a ZIP file, which must be sound: a JSON list of names and contents (Base64)
     volumes.py positions FILE      writes 100 positions with two channels each
@@ -11,10 +11,12 @@
     volumes.py microscope FILE SECONDS  appends a slice every 100 ms; prints the number, colour and time of each when it is flushed
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
-A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, labels: bool}:
-the mean over boxes of voxels (the voxel itself where box is 1, 1, 1), windowed, bent by the exponent 1 / gamma, in the colours of a
-map (the path of its table); or a label's colour. An answer is a list
-of [red, green, blue], or of values as text if `values` is true. The rules are those of the service's documentation, written out once more.
+A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, ...}. The
+places `at` count boxes of the size `box`. The answer is a list of colours [red, green, blue], one for each place: the mean of the
+box (the voxel itself if `box` is 1, 1, 1), windowed, bent by the exponent 1 / gamma, in the colours of a map (the path of its
+table). With `slab: [axis, first, last, "max" | "min" | "mean"]` the box has these slices along the axis (0 is x), projected.
+`labels: true` asks for colours of labels (`shuffle`: their number), `rgb: true` for stored colours, `values: true` for the values
+as text. The rules are those of the documentation, implemented once more.
 """
 
 import base64
@@ -121,18 +123,19 @@ kind = "rgb"
 
 
 def make(folder: Path) -> None:
-    """Nothing here repeats, so that a picture of the wrong place, slice, level or time cannot look right."""
+    """Writes the volumes. Nothing in them repeats, so a picture of the wrong place, slice, level or time cannot look right."""
     random = np.random.default_rng(5)
     with h5py.File(folder / "test.h5", "w") as file:
         smooth = random.integers(30, 220, (9, 90, 160)).repeat(8, 1).repeat(8, 2)
         raw = (smooth[:, :701, :1201] + random.integers(0, 20, (9, 701, 1201))).astype("u1")
         file.create_dataset("raw", data=raw, chunks=(3, 128, 128), compression="gzip")
-        # Sizes rounded down, as Imaris has them, and not means, so that a level made afresh is found out.
+        # Sizes are rounded down, as in Imaris's files. Values are no means, so that a derived level would look different.
         file["half"] = raw[:, 0:700:2, 0:1200:2] // 2 + 100
         file["ids"] = random.integers(0, 7, (9, 90, 160)).repeat(8, 1).repeat(8, 2)[:, :701, :1201].astype("u4") * 1000003
         file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["empty"] = np.zeros((3, 40, 50), "u2")
+        # A few hot and a few black pixels, so that the range of all values differs from that of most.
         hot = random.integers(81, 973, (3, 200, 350)).astype("u2")
         hot.flat[5:200_000:20_000], hot.flat[7:200_000:20_000] = 65535, 0
         file["hot"] = hot
@@ -155,7 +158,7 @@ def make(folder: Path) -> None:
 
 
 def many(folder: Path, count: int) -> None:
-    """A configuration with so many datasets, which are the same small volume."""
+    """A configuration with `count` datasets, which are all the same small volume."""
     folder.mkdir()
     with h5py.File(folder / "small.h5", "w") as file:
         file["raw"] = np.random.default_rng(7).integers(0, 255, (2, 64, 64)).astype("u1")
@@ -164,7 +167,7 @@ def many(folder: Path, count: int) -> None:
 
 
 def another(file: Path, seed: int) -> None:
-    """A small file of one volume; a file that is there is replaced."""
+    """Writes a small file of one volume, in place of a file that is there."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     with h5py.File(new, "w") as made:
@@ -181,7 +184,7 @@ def positions(file: Path) -> None:
 
 
 def incomplete(folder: Path) -> None:
-    """half.h5: four of eight slices are in a file that is not there; NaN in floats.h5; whole.h5, of which all is there."""
+    """half.h5, of whose eight slices four are in a file that is not there; floats.h5 with NaN; whole.h5 without gaps."""
     with h5py.File(folder / "first.h5", "w") as made:
         made["data"] = np.full((4, 300, 400), 200, "u2") + np.arange(400, dtype="u2")
     layout = h5py.VirtualLayout((8, 300, 400), "u2")
@@ -198,11 +201,12 @@ def incomplete(folder: Path) -> None:
 
 
 def affine(linear=np.eye(3), shift=(0, 0, 0)) -> np.ndarray:
+    """A transform of space as a matrix of 4 x 4."""
     return np.block([[np.asarray(linear, "f8"), np.reshape(shift, (3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
 
 
 def turned(axis: int, degrees: float) -> np.ndarray:
-    """A rotation about an axis of space."""
+    """The linear part (3 x 3) of a rotation about an axis of space."""
     c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     i, j = (axis + 1) % 3, (axis + 2) % 3
     matrix = np.eye(3)
@@ -210,20 +214,23 @@ def turned(axis: int, degrees: float) -> np.ndarray:
     return matrix
 
 
-MICROMETRE = 2  # the unit of space is the shortest edge of a voxel, 0.5 µm
-SIZE = (120, 100, 40)
+MICROMETRE = 2  # in units of space: the unit is the shortest edge of a voxel, 0.5 µm
+SIZE = (120, 100, 40)  # x, y, z
 CENTRE = np.array([60.0, 50.0, 80.0])
-CALIBRATION = affine(np.diag([1, 1, 4]))
+CALIBRATION = affine(np.diag([1, 1, 4]))  # from voxels to space: a voxel is four times as long along z
 BEADS = np.array([[58.0, 52.0, 78.0], [66.0, 41.0, 70.0], [49.0, 60.0, 91.0]])
 
 
 def about(centre: np.ndarray, linear: np.ndarray, shift=(0, 0, 0)) -> np.ndarray:
-    """A linear transform that keeps a point, and then moves."""
+    """A linear transform that keeps the point `centre`, and then a shift."""
     return affine(shift=centre + shift) @ affine(linear) @ affine(shift=-centre)
 
 
 def registered(folder: Path) -> None:
-    """Every voxel is the sum of the beads' light at its place, which is found with numpy's matrices alone."""
+    """Every voxel is the sum of the beads' light at its place in space.
+
+    A view (setup, time) has the transforms that are written to the XML file; the last one is applied first.
+    """
     askew = affine([[1, 0.1, 0], [0, 1, 0.2], [0, 0, 1]], (-6, -12, 0))
     angles = {
         (0, 0): [CALIBRATION],
@@ -244,10 +251,12 @@ def registered(folder: Path) -> None:
 
 
 def write_registered(file: Path, views: dict) -> None:
+    """Writes the voxels of views, and the XML file with their transforms."""
     index = np.stack([*np.meshgrid(*map(np.arange, SIZE), indexing="ij"), np.ones(SIZE)], -1)
     with h5py.File(file, "w") as made:
         for (setup, time), transforms in views.items():
             place = (index @ np.linalg.multi_dot([np.eye(4), *transforms]).T)[..., :3]
+            # A bead is a Gaussian with a standard deviation of 2.5 units.
             light = sum(np.exp(-((place - bead) ** 2).sum(-1) / 2 / 2.5**2) for bead in BEADS)
             made[f"t{time:05}/s{setup:02}/0/cells"] = (light * 1000).round().astype("u2").T
             if f"s{setup:02}" not in made:
@@ -272,7 +281,8 @@ def write_registered(file: Path, views: dict) -> None:
 
 
 def microscope(file: Path, seconds: float) -> None:
-    """Slices of one colour each, appended in SWMR mode; times are in milliseconds since 1970."""
+    """Appends slices in SWMR mode, each of one colour. For each slice prints its number, its colour, and the time of its flush
+    in milliseconds since 1970."""
     end = time.time() + seconds
     with h5py.File(file, "w", libver="latest") as made:
         shape, chunks = (0, 2048, 2048), (1, 512, 512)
@@ -290,20 +300,22 @@ def microscope(file: Path, seconds: float) -> None:
 
 
 def label_colour(label: int, shuffle: int = 0) -> list[int]:
-    """By another odd number than the server's if it is shuffled: one of SplitMix64's."""
+    """The colour of a label: its id is multiplied by an odd number, and 32 bits of the product are the angle on a wheel of six
+    sectors. The odd number is a constant or, if the colours are shuffled, the output of SplitMix64 for `shuffle`."""
     factor = z = (0x9E3779B97F4A7C15 * max(1, shuffle)) % 2**64
     if shuffle:
         for shift, multiplier in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             z = ((z ^ (z >> shift)) * multiplier) % 2**64
         factor = (z ^ (z >> 31)) | 1
-    k = (((label * factor) % 2**64) >> 32) * 6
+    k = (((label * factor) % 2**64) >> 32) * 6  # the sector, and a fraction of 32 bits
     sector, f = k >> 32, (157 * ((k >> 24) & 255)) // 255
-    up, down = 85 + f, 242 - f
+    up, down = 85 + f, 242 - f  # parts of colours lie from 85 to 85 + 157
     wheel = [(242, up, 85), (down, 242, 85), (85, 242, up), (85, down, 242), (up, 85, 242), (242, 85, down)]
     return list(wheel[sector]) if label else [0, 0, 0]
 
 
 def windowed(value: float, window: list[float] | None, gamma: float) -> int:
+    """The grey value (0 to 255) of a voxel."""
     if window is None:
         return int(value)
     low, high = window
@@ -312,6 +324,7 @@ def windowed(value: float, window: list[float] | None, gamma: float) -> int:
 
 
 def painted(voxels: np.ndarray, question: dict) -> list[int]:
+    """The colour of the mean of voxels."""
     mean = math.floor(voxels.astype("f8").mean() + 0.5)
     shade = windowed(mean, question.get("window"), question.get("gamma", 1))
     table = np.fromfile(question["map"], "u1").reshape(3, 256) if question.get("map") else None
@@ -322,13 +335,13 @@ def answer(question: dict) -> list[list[int]]:
     with h5py.File(question["file"], "r") as file:
         dataset, axes, out = file[question["path"]], question["axes"], []
         for at in question["at"]:
-            place = dict(zip("xyz", (slice(i * b, (i + 1) * b) for i, b in zip(at, question["box"]))))
+            place = {axis: slice(i * edge, (i + 1) * edge) for axis, i, edge in zip("xyz", at, question["box"])}
+            if question.get("slab"):
+                number, first, last, mode = question["slab"]
+                place["xyz"[number]] = slice(first, last)
             voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
             if question.get("slab"):
-                axis, first, last, mode = question["slab"]
-                place["xyz"[axis]] = slice(first, last)
-                voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
-                voxels = getattr(voxels.astype("f8"), mode)(axis=axes.index("xyz"[axis])).reshape(1)
+                voxels = getattr(voxels.astype("f8"), mode)(axis=axes.index("xyz"[number])).reshape(1)
             if question.get("values"):
                 out.append(str(voxels.flat[0]))
             elif question.get("labels"):
