@@ -253,10 +253,7 @@ impl StoredDataset {
         let numbers_in_element = elements.stored.extents.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype()?.size() as u64 / numbers_in_element;
         file.handles.keep(&object, handle)?;
-        let pieces_at = match storage {
-            Storage::Contiguous { address } if file.is_remote() && elements.stored.plain => address,
-            _ => None,
-        };
+        let pieces_at = address_of_pieces(&file, &storage, &elements.stored);
         let (own_grid, grid) = elements.grids(&storage, pieces_at.is_some());
         let ElementLayout { shape, stored, .. } = elements;
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
@@ -835,6 +832,14 @@ pub(super) fn is_own(dataset: &Dataset) -> bool {
         storage,
         Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
     )
+}
+
+/// Where the contiguous voxels of a dataset in a store begin, if they can be read in pieces.
+fn address_of_pieces(file: &StoredFile, storage: &Storage, stored: &StoredType) -> Option<u64> {
+    match storage {
+        Storage::Contiguous { address } if file.is_remote() && stored.plain => *address,
+        _ => None,
+    }
 }
 
 fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> {
