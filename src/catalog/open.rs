@@ -385,7 +385,7 @@ impl Catalog {
             ));
         }
         let nobody = Grants::default();
-        for token in self.datasets.keys() {
+        for token in self.datasets.keys().chain(self.closed.keys()) {
             if self.access.shows(token, &nobody)
                 && let Some(base) =
                     base_names(token.as_str()).find(|base| !self.access.shows(base, &nobody))
@@ -607,9 +607,11 @@ impl DatasetOpening<'_> {
     /// The notices about the dataset, without the paths of folders: clients, who must not learn
     /// where files lie, read the notices.
     fn public_notices(&mut self, dataset: &Dataset) -> Vec<Notice> {
-        let files = dataset.channels.values().map(|channel| &channel.file);
+        let channels = dataset.channels.values();
+        let own = channels.clone().map(|channel| channel.file.as_path());
+        let files = channels.flat_map(|channel| channel.files()).chain(own);
         let folders: BTreeSet<String> = files
-            .filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display())))
+            .filter_map(|file| Some(format!("{}/", file.parent()?.display())))
             .collect();
         let mut notices: Vec<Notice> = Vec::new();
         for notice in self.notices.drain(..) {

@@ -130,7 +130,8 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
         format!(", which may take {}", units::bytes(bytes as u64))
     });
     let mut text = format!("{}{budget}\n", cache.path.display());
-    let widths = contents.iter().map(|each| each.token.len());
+    let tokens = contents.iter().map(|each| output::escaped(&each.token));
+    let widths = tokens.map(|token| token.chars().count());
     let width = widths.max().unwrap_or_default().max(MIN_WIDTH);
     for each in contents.iter().chain([all]) {
         let token = output::escaped(&each.token);

@@ -322,6 +322,8 @@ impl FolderListing {
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
             if listing.entries > entries_left {
+                // A later search may get further, even if the folder does not change.
+                listing.is_settled = false;
                 break;
             }
             let entry = entry?;

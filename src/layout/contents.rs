@@ -313,6 +313,15 @@ impl Candidate {
         found.voxel = found.voxel.map(|voxel| {
             voxel.found_in(format!("{}, as {} describes it", about.path, layout.name))
         });
+        // An element may be a colour or a list of numbers, which is one more axis of the dataset.
+        // Layouts do not name it: their zyx becomes zyxc.
+        let rank = about.dataset.shape.len();
+        if let Some(axes) = &found.axes
+            && axes.rank() == about.rank()
+            && axes.rank() + 1 == rank
+        {
+            found.axes = Axes::new(&format!("{axes}c")).ok();
+        }
         // An earlier layout may have named the axes otherwise: its names are in force. The voxel
         // size is told by the new names; the origin and the directions are not used.
         if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
@@ -323,15 +332,6 @@ impl Candidate {
                 .and_then(|voxel| voxel.with_axes(axes, other_axes));
             found.origin = None;
             found.directions = None;
-        }
-        // An element may be a colour or a list of numbers, which is one more axis of the dataset.
-        // Layouts do not name it: their zyx becomes zyxc.
-        let rank = about.dataset.shape.len();
-        if let Some(axes) = &found.axes
-            && axes.rank() == about.rank()
-            && axes.rank() + 1 == rank
-        {
-            found.axes = Axes::new(&format!("{axes}c")).ok();
         }
         found.axes = found
             .axes

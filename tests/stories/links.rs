@@ -762,6 +762,39 @@ fn missing_raw_files_fail_the_check_and_are_called_missing() {
     assert!(slices(&server, "raw/good", 0..4) == bytes(0..4));
 }
 
+#[test]
+fn clients_do_not_learn_in_which_folder_a_file_is_missing() {
+    let place = Place::new();
+    let elsewhere = place.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let shape = (4, ROWS, COLUMNS);
+    made::file(&place.path("data/scan.h5"), |file| {
+        let raw = file.new_dataset_builder().empty::<u16>().shape(shape);
+        let target = elsewhere.join("gone.bin");
+        raw.external(target.to_str().unwrap(), 0, 8 * ROWS * COLUMNS)
+            .create("raw")
+            .unwrap();
+        let mosaic = file.new_dataset_builder().empty::<u16>().shape(shape);
+        let source = elsewhere.join("gone.h5");
+        mosaic
+            .virtual_map(source.to_str().unwrap(), "data", shape, .., shape, ..)
+            .create("mosaic")
+            .unwrap();
+    });
+    place.write(
+        "voltile.toml",
+        "[datasets.scan]\nfile = \"data/scan.h5\"\nallow_external = true\n",
+    );
+    let server = place.serve::<&str>([]);
+    server.wait_for_log("gone.bin");
+    let notices = server.json("/datasets/scan.json")["notices"].to_string();
+    assert!(
+        notices.contains("gone.bin") && notices.contains("gone.h5"),
+        "{notices}"
+    );
+    assert!(!notices.contains("elsewhere"), "{notices}");
+}
+
 /// The SHA-256 of all voxels of the first slices of a channel.
 fn digest(server: &Server, channel: &str) -> String {
     let (token, name) = channel.split_once('/').unwrap();
