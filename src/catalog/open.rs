@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -611,7 +611,9 @@ impl DatasetOpening<'_> {
         let own = channels.clone().map(|channel| channel.file.as_path());
         let files = channels.flat_map(|channel| channel.files()).chain(own);
         let folders: BTreeSet<String> = files
-            .filter_map(|file| Some(format!("{}/", file.parent()?.display())))
+            .filter_map(Path::parent)
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .map(|folder| format!("{}/", folder.display()))
             .collect();
         let mut notices: Vec<Notice> = Vec::new();
         for notice in self.notices.drain(..) {
