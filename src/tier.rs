@@ -1,13 +1,14 @@
 //! Tiers: stores of encoded tiles outside of this process, which are larger than its memory and
 //! outlive it.
 //!
-//! There are two layers. A [`Backend`] stores tiles by token and key: [`Directory`], a directory of
-//! files (the disk cache), and [`Redis`] and a [folder](voltile_hdf5::store::Folder) of object
-//! storage, which replicas share. [`Tiers`] is the ordered list of backends that the service uses.
-//! It adds write queues, metrics and a log, so that a failing backend costs extra renders but never
-//! fails a request. All calls block: they are made on threads for blocking work, idle render
-//! threads and dedicated writer threads, never on an async thread. The key alone determines the
-//! pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
+//! There are two layers. The lower one is a [`Backend`], which stores tiles by token and key. There
+//! are three: [`Directory`] (the disk cache), [`Redis`], and a
+//! [folder](voltile_hdf5::store::Folder) of object storage; replicas share the latter two. The
+//! upper layer is [`Tiers`], the ordered list of backends that the service uses. It adds write
+//! queues, metrics and a log, so that a failing backend costs extra renders but never fails a
+//! request. All calls block: they are made on threads for blocking work, idle render threads and
+//! dedicated writer threads, never on an async thread. The key alone determines the pixels; the
+//! token is stored so that users can list, copy and clear the tiles of one dataset.
 //!
 //! # Other writers
 //!
@@ -17,13 +18,13 @@
 //! # Why files instead of a cache or database crate
 //!
 //! A server, `voltile warm` and `voltile cache` use one directory at the same time, may be killed
-//! at any moment, and users want to look into it. `foyer`, the most mature hybrid cache, needs a
-//! device for one process alone, does its own recovery, can neither list nor clear the tiles of one
-//! token, and brings its own async runtime. `redb` and `fjall` are databases: one writer at a time
-//! (or one process), a synced journal, and space reclaimed by compaction, for values of 100 KiB
-//! that are written once. `cacache` can be shared, but has neither a budget nor eviction, and
-//! stores the index entry of a tile separately. On top of a file system, little is left to do: a
-//! name, a checksum, a rename, and eviction.
+//! at any moment, and users want to look into it. `foyer`, the most mature hybrid cache, does not
+//! let several processes share its storage, does its own recovery, can neither list nor clear the
+//! tiles of one token, and brings its own async runtime. `redb` and `fjall` are databases: they
+//! allow one writer (or one process), sync a journal and compact, which is of no use for values of
+//! 100 KiB that are written once. `cacache` can be shared, but has neither a budget nor eviction,
+//! and stores the index entry of a tile separately. On top of a file system, little is left to do:
+//! a name, a checksum, a rename, and eviction.
 
 mod backend;
 mod contents;

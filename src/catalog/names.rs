@@ -32,8 +32,8 @@ const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The size in bytes of a cache entry without its table.
 const BOOKKEEPING: usize = 1024;
 
-/// The tables that were read last, each with the identity that its text file had, or the problem
-/// with reading it. Clones share them.
+/// The tables that were read last: for each key the table, or why it could not be read, and the
+/// identity of its text file at that time. Clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
     cache: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
@@ -74,10 +74,10 @@ impl ReadingTurns {
 }
 
 impl Tables {
-    /// Tables in a quarter of the memory for boxes of voxels, which has `box_bytes` bytes; `held`
-    /// shows their size in bytes.
+    /// `box_bytes` is the memory for boxes of voxels; tables may take a quarter of it. `held` shows
+    /// how many bytes the tables take.
     pub fn new(box_bytes: usize, held: Gauge) -> Self {
-        // Columns count their bytes with 32 bits.
+        // At most 1 GiB, well within the 32-bit offsets of columns.
         let max_bytes = (box_bytes / 4).min(1 << 30);
         Self {
             cache: Cache::new(max_bytes, held),
@@ -102,7 +102,7 @@ pub enum NoNames {
     /// It is larger than the memory for tables.
     #[error("{0}")]
     TooLarge(String),
-    /// Another request has read it and was stopped.
+    /// Another request was reading it and was stopped.
     #[error(transparent)]
     Abandoned(#[from] Abandoned),
 }
@@ -114,7 +114,8 @@ pub struct Names {
     /// The file of the channel.
     file: OpenFile,
     tables: Tables,
-    /// The key of this table in the cache, at random: another one each time it is opened.
+    /// The key of this table in the cache. It is random, so that a reopened HDF5 file does not find
+    /// its old table.
     key: u64,
     /// Held while the table is read on behalf of requests.
     reading: Arc<tokio::sync::Mutex<()>>,
@@ -141,8 +142,11 @@ impl Names {
         };
         let checked = match (&settings.file, &settings.path) {
             (Some(text), _) => identity(text).map(drop),
-            (None, path) if path.as_ref().is_none_or(|path| file.has(path)) => Ok(()),
-            _ => Err("there is no such group or dataset".to_owned()),
+            (None, Some(path)) if !file.has(path) => {
+                Err("there is no such group or dataset".to_owned())
+            }
+            // Without a path, the table is in the root group.
+            _ => Ok(()),
         };
         checked.map_err(|problem| format!("{}: {problem}", names.place()))?;
         Ok(names)
@@ -179,10 +183,10 @@ impl Names {
 
     /// The table, read unless it is known. Blocks.
     pub fn read(&self) -> ReadLabels {
-        let now = self.text_file().map(identity).transpose();
-        let now = now.map_err(NoNames::Wrong)?;
+        let current = self.text_file().map(identity).transpose();
+        let current = current.map_err(NoNames::Wrong)?;
         let cache = &self.tables.cache;
-        let flight = match cache.lookup_if(&self.key, |(then, _)| *then == now) {
+        let flight = match cache.lookup_if(&self.key, |(cached, _)| *cached == current) {
             Lookup::Ready((_, labels)) => return labels,
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
@@ -201,11 +205,11 @@ impl Names {
             tracing::error!("{}: {problem}", self.place());
         }
         let weight = BOOKKEEPING + labels.as_ref().map_or(0, |labels| labels.bytes());
-        // A table whose file does not answer is read again once it does.
+        // A failure because the file is stuck is not cached, so the next request reads again.
         flight.land(if stalls::was_refused() {
             Err(Abandoned)
         } else {
-            Ok(((now, labels.clone()), weight))
+            Ok(((current, labels.clone()), weight))
         });
         self.reads.fetch_add(1, Ordering::Relaxed);
         labels

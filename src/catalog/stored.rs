@@ -14,7 +14,7 @@ use crate::layout::Paths;
 /// A level stored in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// The shape of its first volume.
+    /// The shape of each of its volumes.
     pub shape: VolumeShape,
     /// How its first dataset is stored.
     pub storage: StorageDescription,
@@ -55,7 +55,7 @@ impl StoredLevel {
         self.files.iter()
     }
 
-    /// Whether it has the number, the z factor and the size of the level that the view derives.
+    /// Whether it can replace the level that `view` derives: number, z factor and size are equal.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
         (self.level(), self.source.z_factor, self.shape.size)
             == (view.level, view.factor.z, view.size)

@@ -1,5 +1,5 @@
-//! The one way in which tiles, overviews, ranges and boxes are made: looked for in the tiers, fetched
-//! from a store, and rendered in their client's turn.
+//! The one way in which tiles, overviews, ranges and boxes are made: looked for in the tiers,
+//! fetched from a store, and rendered in their client's turn.
 //!
 //! Lookups and fetches wait for other machines or for disks. A render thread that waited for them
 //! could not render anything else. So a tile enters the render queue only when no tier has it and
@@ -52,7 +52,8 @@ impl TileMaker {
         }
     }
 
-    /// Lets a tile that waits for its turn also go at the turn of another client that wants it.
+    /// Notes that another client wants a tile, too. While the tile waits, it is made at the turn of
+    /// whichever client comes first.
     pub fn join(&self, key: &TileKey, demand: Demand) {
         self.lookups.join(key, demand);
         self.fetches.join(key, demand);
@@ -72,8 +73,10 @@ impl TileMaker {
         let work = Arc::new(work);
         let pending = PendingWork::new(&work.metrics);
         let found = self.without_rendering(&work, demand).await;
+        // Work that is dropped before this line counts as abandoned.
         pending.begin();
-        if let Some(weighed) = found.inspect_err(|error| work.note(error))? {
+        let found = found.inspect_err(|error| work.note(error))?;
+        if let Some(weighed) = found {
             return Ok(weighed);
         }
         let queued = Instant::now();
@@ -85,7 +88,7 @@ impl TileMaker {
             let tile = work.render(Yields::Unwanted(interest.clone()))?;
             let (tile, weight) = work.weighed(tile);
             if !interest.is_there() {
-                // Its flight has ended without it, but the next request need not make it again.
+                // Everybody has stopped waiting. The tile is cached for the next request.
                 work.tier_writer.cache.add(&key, tile.clone(), weight);
             }
             Ok((tile, weight))
@@ -107,13 +110,17 @@ impl TileMaker {
         }
         let _turn = self.fetches.turn(key, demand).await?;
         let requests = spawn_blocking(move || footprint.gather()).await;
-        let arrived = requests.map_err(|_| Abandoned)??.done().await;
+        // The first error is a panic or the end of the server, the second one of gathering.
+        let requests = requests.map_err(|_| Abandoned)??;
+        let arrived = requests.done().await;
         // A store's error does not say which voxels were requested.
         Ok(arrived.map_err(|error| ReadError::of_store(place, error))?)
     }
 
-    /// The tile and its weight if it need not be rendered, because a tier has it or it is a stored
-    /// chunk. With `None`, the chunks that it is rendered from have arrived.
+    /// The tile and its weight if it need not be rendered, because a tier has it, or because it is
+    /// a stored chunk that has been fetched from a store. With `None`, the chunks that it is
+    /// rendered from have arrived. (A stored chunk of a local file is found before a flight
+    /// begins.)
     pub async fn without_rendering(
         &self,
         work: &Arc<TileWork>,

@@ -1,9 +1,9 @@
 //! Luxendo's `main.lux.h5`: links to the files of an experiment, at
 //! `/timepoint_t/channel_c/view_v/res_n/data`.
 //!
-//! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first
-//! time point is time 0, whatever its number; the factors of levels follow from their sizes. The
-//! linked files must be below the main file's folder, where Luxendo puts them.
+//! Source: Luxendo, "The Luxendo Image format". Each view of a Luxendo channel becomes a channel of
+//! its own. The first time point is time 0, whatever its number; the factors of levels follow from
+//! their sizes. The linked files must be below the main file's folder, where Luxendo puts them.
 //!
 //! Example: `/timepoint_5/channel_0/view_0/res_0/data` and the same in `timepoint_6` are the
 //! channel `channel_0` with two time points and one level.
@@ -16,9 +16,9 @@ use crate::layout::{FoundChannel, FoundLevel, Paths, numbered};
 
 pub(in crate::layout) fn recognise(contents: &Contents<'_>) -> Option<String> {
     let times = numbered(contents.root(), "timepoint_");
-    let path = views(contents.file, &times)
-        .first()?
-        .data(&times.first()?.1, "res_0");
+    let (_, time) = times.first()?;
+    let views = views(contents.file, &times);
+    let path = views.first()?.data(time, "res_0");
     contents.file.has(&path).then(|| format!("it has {path}"))
 }
 
@@ -38,7 +38,7 @@ pub(in crate::layout) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundCh
     Ok(channels)
 }
 
-/// A view of a channel, by the names of their groups.
+/// The names of the groups of a channel and of one of its views.
 struct ChannelView {
     channel: String,
     name: String,
@@ -68,15 +68,15 @@ impl ChannelView {
     }
 
     fn levels(&self, file: &OpenFile, times: &[(u64, String)]) -> Vec<FoundLevel> {
-        let Some((first, time)) = times.first() else {
+        let Some((first_number, first_time)) = times.first() else {
             return Vec::new();
         };
-        let group = format!("/{time}/{}/{}", self.channel, self.name);
+        let group = format!("/{first_time}/{}/{}", self.channel, self.name);
         let mut levels = Vec::new();
         for (_, level) in numbered(&file.names_in(&group), "res_") {
             let paths = times
                 .iter()
-                .map(|(number, time)| (number - first, self.data(time, &level)));
+                .map(|(number, time)| (number - first_number, self.data(time, &level)));
             let paths = Paths::times(0, paths.filter(|(_, path)| file.has(path)));
             levels.push(FoundLevel::zyx(None, paths));
         }

@@ -5,7 +5,7 @@ import { tokenOf } from "./view";
 
 interface Bookmark {
   name: string;
-  /** The address after and with the #. */
+  /** The address from the # on. */
   view: string;
 }
 
@@ -67,8 +67,9 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
   const show = () => {
     const all = kept();
     const own = all.filter((one) => tokenOf(one.view) === token);
-    list.replaceChildren(...[...own, ...all.filter((one) => !own.includes(one))].map(line));
-    file.hidden = !all.length;
+    const others = all.filter((one) => !own.includes(one));
+    list.replaceChildren(...[...own, ...others].map(line));
+    saveButton.hidden = !all.length;
   };
   const name = h("input", {
     type: "text",
@@ -82,12 +83,12 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     event.preventDefault();
     const wanted = name.value.trim();
     if (!wanted) return;
-    // A view of the same name is replaced.
-    const others = kept().filter((one) => one.name !== wanted || tokenOf(one.view) !== token);
+    // A bookmark of this dataset with the same name is replaced.
+    const others = kept().filter((one) => !(one.name === wanted && tokenOf(one.view) === token));
     keep([...others, { name: wanted, view }], `Kept “${wanted}”.`);
     name.value = "";
   };
-  const file = button("Save as a file", () =>
+  const saveButton = button("Save as a file", () =>
     save(`${JSON.stringify(kept(), null, 2)}\n`, "application/json", "voltile-bookmarks.json"),
   );
   const chooser = h("input", {
@@ -122,7 +123,7 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     h(
       "div",
       { className: "field buttons" },
-      file,
+      saveButton,
       h("label", { className: "field" }, "Read a file ", chooser),
     ),
   );

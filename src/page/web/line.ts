@@ -20,7 +20,9 @@ import { drawable, shownOf, type View } from "./view";
 import { boxAddress, isWithin, readVoxels, voxelAt } from "./voxels";
 
 const MAX_SAMPLES = 4096;
-/** The number of samples that one request reads, by the box around them: at most 64² voxels. */
+/**
+ * The number of samples of one request; their box has at most 64² voxels unless a line skips some.
+ */
 const RUN = 64;
 /** The number of requests at once. */
 const AT_ONCE = 6;

@@ -1,5 +1,5 @@
-// How a channel is painted: grey, one of six pure colours or any other (which add to other
-// channels), or a colour map, for a channel alone.
+// How a channel is painted: grey, one of six pure colours, or any other colour, all of which add up
+// with other channels; or a colour map, which only a channel alone can have.
 //
 // The tables of the maps are the server's own files: 256 reds, 256 greens, 256 blues.
 
@@ -11,7 +11,7 @@ import viridis from "../../../crates/base/src/maps/viridis.lut";
 
 export type Pure = "" | "C" | "M" | "Y" | "R" | "G" | "B";
 export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot" | "coolwarm";
-/** Six hexadecimal digits in lower case, as in links. */
+/** `#` and six hexadecimal digits in lower case; links omit the `#`. */
 export type Code = `#${string}`;
 export type Colour = Pure | MapName | Code;
 /** Red, green and blue. */
@@ -39,7 +39,7 @@ const NAMES: Record<Pure | MapName, string> = {
 
 export const isCode = (colour: Colour): colour is Code => colour.startsWith("#");
 
-/** Whether the server's ordinary tiles have the colour. */
+/** Whether a colour is grey or one of the six pure colours, which all tile addresses can name. */
 export const isPure = (colour: Colour): colour is Pure => PURE.includes(colour as Pure);
 
 export const nameOfColour = (colour: Colour): string => (isCode(colour) ? colour : NAMES[colour]);
@@ -66,8 +66,8 @@ const PARTS: Record<Pure, Parts> = {
 export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour as MapName);
 
 /**
- * The colour that a channel gets beside channels with other colours: the server's, unless one has
- * it already.
+ * The colour of a channel that is shown beside others: the one that the server has `offered`, or if
+ * another channel has `taken` it, the first that is free.
  */
 export const unused = (taken: Colour[], offered: Pure): Pure =>
   [offered, ...PURE].find((colour) => colour !== "" && !taken.includes(colour)) ?? "C";
@@ -79,15 +79,15 @@ export const partsOf = (code: Code): Parts =>
   [1, 3, 5].map((start) => parseInt(code.slice(start, start + 2), 16)) as Parts;
 
 /**
- * The nearest of the six colours to the colour `#rrggbb` of a file, by the parts above half of the
- * brightest: red for `#ff3000`, yellow for `#ff9000`. Grey if the file has no colour, or grey.
+ * The pure colour of the parts (red, green, blue) that exceed half of the brightest part of a
+ * colour in a file: red for `#ff3000`, yellow for `#ff9000`. Grey for greys and for no colour.
  */
 export function nearestPure(colour: string | null): Pure {
   if (!/^#.{6}$/.test(colour ?? "")) return "";
   const parts = partsOf(colour as Code);
   const half = Math.max(...parts) / 2;
   const bright = parts.map((part) => Number(part > half)).join();
-  return PURE.find((pure) => PARTS[pure].join() === bright && pure !== "") ?? "";
+  return PURE.find((pure) => PARTS[pure].join() === bright) ?? "";
 }
 
 /** The code of red, green and blue. */

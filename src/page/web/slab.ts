@@ -34,9 +34,9 @@ export function around({ slices }: Slab, slice: number, count: number): [number,
  */
 export function touched({ slices }: Slab, thickness: number, count: number): number {
   const touching = Math.ceil(slices / thickness);
-  // Unless it begins at the edge of a slice of the level, a slab touches one more.
-  const isAlways = thickness === 1 || !Number.isFinite(slices);
-  return Math.min(count, isAlways ? touching : touching + 1);
+  // A slab that does not begin at the edge of a slice of the level may touch one more.
+  const isExact = thickness === 1 || !Number.isFinite(slices);
+  return Math.min(count, isExact ? touching : touching + 1);
 }
 
 /**

@@ -1,8 +1,8 @@
 //! The trace of one request: how it was answered, how long each stage of its render took, and how
 //! much was read.
 //!
-//! Whoever answers a request makes a [`Trace`] and passes it on explicitly, with the read requests
-//! of a render down to the volumes. Several threads may add to it at once.
+//! Whoever answers a request makes a [`Trace`] and hands it on as an argument. During a render it
+//! travels in the read requests, and so reaches the volumes. Several threads may add to it at once.
 
 mod request_id;
 
@@ -108,7 +108,7 @@ impl Trace {
         self.id.as_ref().map_or("", RequestId::as_str)
     }
 
-    /// The request's id, to be kept longer than the request.
+    /// The request's id, for callers that clone it to keep it longer than the request.
     pub fn request_id(&self) -> Option<&RequestId> {
         self.id.as_ref()
     }
@@ -139,6 +139,7 @@ impl Trace {
     /// decoding or waiting in between.
     pub fn draw<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
+        // Only the render thread adds to this duration, so the difference is its own.
         let before = self.not_drawing.load(Ordering::Relaxed);
         let result = work();
         let after = self.not_drawing.load(Ordering::Relaxed);

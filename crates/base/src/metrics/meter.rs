@@ -46,8 +46,8 @@ impl<'a> Meter<'a> {
     }
 
     /// Runs `work`, which reads voxels on the render thread itself: through the HDF5 library, or by
-    /// copying unfiltered voxels. Adds its duration to `clock`, and in the trace to the time spent
-    /// reading, which does not count as drawing.
+    /// copying unfiltered voxels. Adds its duration to `clock`, and to the trace as time spent
+    /// reading, not drawing.
     pub fn read_at_once<T>(&self, clock: &Clock, work: impl FnOnce() -> T) -> T {
         self.fetch(|| self.read(clock, work))
     }

@@ -50,7 +50,8 @@ pub struct RangeRequest {
     /// The columns of the rectangle, in pixels of the grid of tiles of the level. Not empty, and
     /// not yet known to lie within the slice.
     pub columns: Range<u64>,
-    /// The rows of the rectangle, in the same pixels; not empty, not yet known to lie within it.
+    /// The rows of the rectangle, in the same pixels; not empty, and not yet known to lie
+    /// within the slice either.
     pub rows: Range<u64>,
 }
 

@@ -22,7 +22,7 @@ pub struct StoredArray {
     pub is_reversed: bool,
     /// The filters as numcodecs configures them, in the order in which they were applied.
     pub codecs: Vec<Value>,
-    /// The value of voxels that were never written, as one voxel.
+    /// The value of voxels that were never written: one sample.
     pub fill: Samples,
 }
 

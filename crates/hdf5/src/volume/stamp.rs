@@ -1,9 +1,9 @@
 //! Stamps: recognise a file after it was moved or copied, and detect edits.
 //!
-//! A file is the same if its length, a sample of its bytes and its modification time are equal. A
-//! copy has another time: it is the same if all bytes are equal, which is checked only for files up
-//! to [`WHOLE`], because it is slow. A longer copy must keep the time of its original, as with `cp
-//! -p`. Edits change the modification time and are detected by it.
+//! A file matches its stamp if length, samples of its bytes and modification time are equal. If
+//! only the time differs, it may be a copy: then all bytes are compared, but only of files up to
+//! [`WHOLE`], because it is slow. A longer copy must keep the time of the file that was copied, as
+//! with `cp -p`. Edits change the modification time and are detected by it.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ const SAMPLE_BYTES: u64 = 4096;
 /// Identifying properties of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its path relative to the folder of the original file; empty for the original itself.
+    /// Its path relative to the folder of the main file of a group; empty for the main file.
     pub name: String,
     length: u64,
     /// Seconds and nanoseconds since 1970.
@@ -36,18 +36,15 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of an object in a store: its entity tag takes the place of the samples.
+    /// The stamp of an object in a store: its entity tag, or else the text of its modification
+    /// time, takes the place of the samples.
     pub fn of_object(version: &Version, name: String) -> Self {
-        let Version {
-            length,
-            etag,
-            modified,
-        } = version.clone();
+        let tag = version.etag.clone().or_else(|| version.modified.clone());
         Self {
             name,
-            length,
+            length: version.length,
             modified: (0, 0),
-            sample: etag.or(modified).unwrap_or_default(),
+            sample: tag.unwrap_or_default(),
             whole: None,
         }
     }
@@ -60,7 +57,7 @@ impl Stamp {
             name,
             length: about.len(),
             modified: (about.mtime(), about.mtime_nsec()),
-            sample: sample(&file, about.len())?,
+            sample: digest_of_samples(&file, about.len())?,
             whole: None,
         })
     }
@@ -68,16 +65,16 @@ impl Stamp {
     /// Adds the digest of all bytes if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
         let is_short = self.length <= WHOLE;
-        let whole = is_short.then(|| whole(path)).transpose()?;
+        let whole = is_short.then(|| digest_of_all(path)).transpose()?;
         Ok(Self { whole, ..self })
     }
 
-    /// The path of the stamped file; `own` is the path of the original.
-    pub fn path(&self, own: &Path) -> PathBuf {
+    /// The path of the stamped file; `main` is the path of the main file.
+    pub fn path(&self, main: &Path) -> PathBuf {
         if self.name.is_empty() {
-            return own.to_owned();
+            return main.to_owned();
         }
-        own.parent().unwrap_or(Path::new("/")).join(&self.name)
+        main.parent().unwrap_or(Path::new("/")).join(&self.name)
     }
 
     /// Checks that the file at a path is the stamped one; the error says why not. Reads the whole
@@ -99,7 +96,7 @@ impl Stamp {
             ));
         };
         tracing::debug!("the modification time of {shown} differs; comparing all bytes");
-        let whole = whole(path).map_err(|e| format!("{shown}: {e}"))?;
+        let whole = digest_of_all(path).map_err(|e| format!("{shown}: {e}"))?;
         if whole != *known {
             return Err(format!("{shown} has been changed"));
         }
@@ -107,7 +104,7 @@ impl Stamp {
     }
 }
 
-fn sample(file: &File, length: u64) -> io::Result<String> {
+fn digest_of_samples(file: &File, length: u64) -> io::Result<String> {
     let mut digest = blake3::Hasher::new();
     let mut bytes = vec![0; SAMPLE_BYTES as usize];
     for number in 0..SAMPLES {
@@ -124,7 +121,7 @@ fn sample(file: &File, length: u64) -> io::Result<String> {
     Ok(digest.finalize().to_hex().to_string())
 }
 
-fn whole(path: &Path) -> io::Result<String> {
+fn digest_of_all(path: &Path) -> io::Result<String> {
     let mut digest = blake3::Hasher::new();
     digest.update_reader(File::open(path)?)?;
     Ok(digest.finalize().to_hex().to_string())

@@ -178,7 +178,7 @@ impl ElementLayout {
             let may_be_pictures = full_shape.len() > RANK && stored.is_ok();
             return Err(not_a_volume(what, may_be_pictures));
         }
-        // A number takes at most 8 bytes, and a file is at most `i64::MAX` bytes long.
+        // A number takes at most 8 bytes in memory, and lengths in memory fit an `i64`.
         let bytes = full_shape
             .iter()
             .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));

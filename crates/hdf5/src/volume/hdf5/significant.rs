@@ -13,7 +13,8 @@ pub struct SignificantBits {
 
 impl SignificantBits {
     /// Shifts and sign-extends integers of `width` bytes (at most 8) in place, so that all bits are
-    /// significant: with a precision of 12 and an offset of 4, 0xF23F becomes 0x0F23.
+    /// significant: with a precision of 12 and an offset of 4, 0xF23F becomes 0x0F23 if it is
+    /// unsigned, and 0xFF23 if it is signed.
     pub(super) fn widen(self, bytes: &mut [u8], width: usize, big_endian: bool) {
         for element in bytes.chunks_exact_mut(width.clamp(1, 8)) {
             if big_endian {

@@ -9,7 +9,7 @@ use super::{ByteSource, FileBytes, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
-/// A file that lends ranges of its bytes.
+/// Lends ranges of a file's bytes as long as the file is unchanged.
 pub(in super::super) struct Borrowed<'a> {
     bytes: &'a FileBytes,
     /// The file's length when the borrow began.
@@ -23,9 +23,10 @@ impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
         match &self.source {
-            ByteSource::File { mapping_slot, .. } => *mapping_slot
-                .can_be_mapped
-                .get_or_init(|| self.map(0).is_ok()),
+            ByteSource::File { mapping_slot, .. } => {
+                let known = &mapping_slot.can_be_mapped;
+                *known.get_or_init(|| self.map(0).is_ok())
+            }
             ByteSource::Object { .. } => false,
         }
     }
@@ -54,7 +55,7 @@ impl FileBytes {
 }
 
 impl Borrowed<'_> {
-    /// Ranges longer than this are announced to the system, which reads less ahead by itself.
+    /// Longer ranges are announced to the system, because its own read-ahead does not cover them.
     const MAX_UNANNOUNCED: usize = 64 << 10;
 
     /// Maps the pages of `length` bytes at an offset in the file, so that [`Borrowed::lend`] need
@@ -78,6 +79,7 @@ impl Borrowed<'_> {
             return false;
         };
         let is_populated = mapping.populate(&(address as usize..end as usize));
+        // `count_populated` may drop the slot's mapping, which ends once nobody holds it.
         drop(mapping);
         mapping_slot.count_populated(length as u64);
         is_populated
@@ -109,17 +111,19 @@ impl Borrowed<'_> {
             if let ByteSource::File { mapping_slot, .. } = &self.bytes.source {
                 mapping_slot.drop_mapping();
             }
-            let changed = self.ensure_still_there().err();
-            changed.unwrap_or_else(|| ReadError::System {
-                place: self.place.clone(),
-                problem: "its bytes could not be read from the disk".to_owned(),
-            })
+            match self.ensure_still_there() {
+                Err(changed) => changed,
+                Ok(()) => ReadError::System {
+                    place: self.place.clone(),
+                    problem: "its bytes could not be read from the disk".to_owned(),
+                },
+            }
         })
     }
 
     /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called
-    /// last: the rest of the last page of a file that was truncated during the borrow reads as
-    /// zeros, without a signal.
+    /// after the last `lend`: if a file is truncated meanwhile, reading beyond its last page raises
+    /// a signal (SIGBUS), but the rest of that page reads as zeros.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_reaches(self.reached.get(), &self.place)
     }
