@@ -273,8 +273,9 @@ impl Channel {
     }
 
     /// Takes over the statistics of `before`, this channel before its files grew: otherwise its
-    /// window would change with each slice. New statistics are due when its number of voxels has
-    /// reached the next power of two, or if a file was rewritten.
+    /// window would change with each slice. New statistics are due when its number of voxels at
+    /// all times has reached the next power of two, if its kind or type is another, or if a file was
+    /// rewritten.
     pub(super) fn reuse_survey(&self, before: &Channel) {
         let growths = before.watch.files().map(FileIdentity::growth);
         if !self.watch.files().map(FileIdentity::growth).eq(growths) {

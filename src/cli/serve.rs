@@ -217,14 +217,14 @@ async fn listen(
     sockets: Sockets,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
-    let max_connections = limits::max_connections(settings.server.workers.get());
+    let descriptors = limits::max_connections(settings.server.workers.get());
     let certificates = reloader.certificates.clone();
     let listening = http::start(
         Arc::clone(&site),
         &settings.server,
         sockets,
         certificates,
-        max_connections,
+        descriptors,
     )?;
     // Signals drain the server or make it reload from here on. This comes before its addresses are
     // printed, because a program that reads them may send a signal.

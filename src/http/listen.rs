@@ -48,7 +48,8 @@ pub struct Listening {
 }
 
 /// Starts the server. The number of connections is limited by the settings and by `descriptors`,
-/// the number of file descriptors that are free. TCP sockets speak TLS if there are certificates.
+/// the number of file descriptors that connections may take. TCP sockets speak TLS if there are
+/// certificates.
 pub fn start(
     site: Arc<LiveSite>,
     settings: &config::Server,

@@ -100,8 +100,8 @@ impl Turns {
         Ok(turn.await.map_err(|_| Abandoned)??)
     }
 
-    /// Begins work now if there is a place. Otherwise queues it, or fails it if the queue is full.
-    /// Returns `None` if it has begun.
+    /// Begins work now if there is a place, and returns `None`. Otherwise queues it; if the queue is
+    /// full, the work that loses its place fails: this work or another.
     pub fn enter(
         &self,
         key: Option<TileKey>,
