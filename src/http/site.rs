@@ -39,7 +39,7 @@ impl LiveSite {
         let old = self.get();
         let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
         site.listeners = Arc::clone(&old.listeners);
-        // Documents depend on no other settings.
+        // Documents depend on the settings only through the description.
         if site.description == old.description {
             site.documents = Arc::clone(&old.documents);
         }
@@ -47,7 +47,7 @@ impl LiveSite {
         Ok(())
     }
 
-    /// From now on the server reports that it accepts no more requests.
+    /// Ends the listeners of events; from now on `/readyz` says that the server ends.
     pub fn drain(&self) {
         self.get().listeners.drain();
     }

@@ -3,10 +3,10 @@
 //!
 //! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are
 //! JSON: axes in storage order, each with its `resolution` (0 if unknown); `axis_units` has their
-//! units. `drange` is the range of the data, a window for floats; `display_mode` is how ilastik
-//! shows it. Exported probabilities have one channel per class. Integers are labels if ilastik
-//! shows them in random colours, or if the file has the name that ilastik gives to exported labels:
-//! `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
+//! units. `drange` is the range of the data, which is the window of floats; `display_mode` is how
+//! ilastik shows it. Exported probabilities have one channel per class. Integers are labels if
+//! ilastik shows them in random colours, or if the file has the name that ilastik gives to exported
+//! labels: `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
 //!
 //! Example: `/exported_data` in `cells_Object Identities.h5`, with tags for z, y, x of the
 //! `resolution` 30, 6, 6 and the `axis_units` nm, has the axes zyx, voxels of 6 × 6 × 30 nm (x × y
@@ -22,7 +22,8 @@ use super::marks::Marks;
 use super::spacing::{Spacing, in_one_unit};
 use super::{VoxelSize, range};
 
-/// The results of ilastik's workflows that are labels, as exported files are named.
+/// The results of workflows that hold labels, as ilastik writes them at the end of the names of
+/// exported files.
 const LABELS: [&str; 5] = [
     "Object Identities",
     "Simple Segmentation",
@@ -107,7 +108,7 @@ fn letters(text: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// Whether ilastik shows it as a picture in colour.
+/// [`Kind::Rgb`] if ilastik shows the dataset as a picture in colour.
 fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {
     let components = axes
         .position(AxisName::C)

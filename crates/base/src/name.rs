@@ -50,7 +50,7 @@ impl Name {
 /// Compares texts as people sort them. Numbers in them are compared by their value, so `_2` comes
 /// before `_10`. Texts that differ only in leading zeros are not equal.
 pub fn natural(a: &str, b: &str) -> Ordering {
-    // A successful lookup in a map ends with two equal names, and comparing their numbers is slow.
+    // Every successful lookup in a map compares two equal names, and comparing by numbers is slow.
     if a == b {
         return Ordering::Equal;
     }

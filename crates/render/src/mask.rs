@@ -4,7 +4,8 @@ use voltile_hdf5::volume::{Missing, Samples, Voxel, with_samples};
 
 /// The voxels of a field that stand for missing data, besides NaN.
 pub(super) struct MissingMask<'a> {
-    /// The missing values; `None` in a field of means, which may have one of them by chance.
+    /// The missing values; `None` in a field of means, where a mean may equal such a value by
+    /// chance.
     pub values: Option<&'a Missing>,
     /// The indices of missing voxels in the field, in ascending order.
     pub places: Vec<usize>,

@@ -1,5 +1,5 @@
 // The pictures that can be made of the panes: as on the screen or at full resolution, with their
-// captions and file names, and what a sequence of pictures can go through.
+// captions and file names, and the axes (slices, time) along which a sequence of pictures can run.
 
 import { solo } from "./channels";
 import {
@@ -29,7 +29,7 @@ export interface Screen {
   /** The element with all panes. */
   box: HTMLElement;
   panes: Pane[];
-  /** The pane whose plane has a picture at full resolution, and whose slices a sequence shows. */
+  /** The pane that a picture at full resolution shows, and along whose slices a sequence runs. */
   active: Pane;
   line: MeasuredLine | null;
 }
@@ -37,7 +37,7 @@ export interface Screen {
 /** Where a picture or a pane lies, in device pixels. */
 type Place = Pick<Plane, "left" | "top" | "width" | "height">;
 
-/** The subject of the sheet "Picture". */
+/** What the sheet "Picture" can make pictures of. */
 export function subjectOf(screen: Screen): Subject {
   const { dataset, view } = screen.scene;
   const axis = AXES[screen.active.plane].slice;

@@ -32,13 +32,13 @@ pub(super) struct Rotation {
     overtaken: u32,
     /// The number of claims of all clients.
     claims: usize,
-    /// The newest claim of a client goes first if it has more claims than this.
+    /// A client with more claims than this has its newest claim served first.
     newest_beyond: usize,
     /// The number of served clients that are remembered while nothing is waiting.
     remembered: usize,
 }
 
-/// A client's claims by number, which is in order of age.
+/// A client's claims by number, so that the oldest comes first.
 #[derive(Debug, Default)]
 pub(super) struct ClientLine(BTreeMap<SequenceNumber, Claimed>);
 
@@ -50,7 +50,7 @@ struct Claimed {
 
 impl Rotation {
     /// The newest claim of a client goes first if it has more claims than `newest_beyond`.
-    /// `remembered` served clients are remembered while nothing is waiting.
+    /// While nothing is waiting, the last `remembered` served clients are kept.
     pub fn new(newest_beyond: usize, remembered: usize) -> Self {
         Self {
             newest_beyond,
@@ -121,8 +121,9 @@ impl Rotation {
         self.lines.iter().map(|(client, line)| (*client, line))
     }
 
-    /// Takes the client whose turn it is out of `fresh` or `served`. After [`FRESH_IN_A_ROW`] fresh
-    /// clients it is the turn of a served one, so that served clients do not starve.
+    /// Removes from `fresh` or `served` the client whose turn it is, and returns it. After
+    /// [`FRESH_IN_A_ROW`] fresh clients it is the turn of a served one, so that served clients do
+    /// not starve.
     fn take_client(&mut self) -> Option<Client> {
         drop_idle(&mut self.fresh, &mut self.lines);
         drop_idle(&mut self.served, &mut self.lines);

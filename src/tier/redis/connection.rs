@@ -28,7 +28,7 @@ struct BoundedSocket {
     socket: TcpStream,
     /// The number of bytes that may still be read.
     left: u64,
-    /// When reading and writing fail.
+    /// The deadline: later reads and writes fail.
     until: Instant,
 }
 
@@ -108,7 +108,8 @@ impl Connection {
         }
     }
 
-    /// Runs a command. After an error that is no answer, the connection must not be used again.
+    /// Runs a command. After any error that the server has not sent itself
+    /// ([`is_answer`]), the connection must not be used again.
     pub fn run(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
         self.socket.until = until;
         self.socket.left = MAX_ANSWER;

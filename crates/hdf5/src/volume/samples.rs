@@ -51,7 +51,7 @@ impl VoxelType {
         !matches!(self, VoxelType::F16 | VoxelType::F32 | VoxelType::F64)
     }
 
-    /// The unsigned type of the size of a signed one.
+    /// The unsigned type of the same size; `None` if the type is not a signed integer.
     pub fn unsigned(self) -> Option<VoxelType> {
         match self {
             VoxelType::I8 => Some(VoxelType::U8),
@@ -68,7 +68,8 @@ impl VoxelType {
             if T::IS_FLOAT {
                 return Window::Real { lo: 0.0, hi: 1.0 };
             }
-            // The nearest values to these are the least and the greatest of the type.
+            // `nearest` clamps, so the extremes of i128 become the least and the greatest of the
+            // type.
             Window::Whole {
                 lo: T::nearest(Number::Whole(i128::MIN)).to_whole(),
                 hi: T::nearest(Number::Whole(i128::MAX)).to_whole(),
@@ -135,11 +136,12 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// order affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
     /// The mean of `count` voxels. Integers are rounded half up; a mean of floats has 64 bits, and
-    /// is never less or greater than all its voxels.
+    /// lies between the least and the greatest of the voxels.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
     /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
-    /// The mean of `count` voxels in 64-bit floating point, not rounded to the type; NaN of none.
+    /// The mean of `count` voxels in 64-bit floating point, not rounded to the type; NaN if `count`
+    /// is 0.
     fn real_mean(sum: Self::Sum, count: u64) -> f64;
     /// The value as a float, rounded if it needs more than 53 bits.
     fn to_f64(self) -> f64;

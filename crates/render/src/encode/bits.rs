@@ -2,7 +2,8 @@
 
 use super::pairs::Pairs;
 
-/// The maximum number of bits that can be added to at most 7 pending ones in 64 bits.
+/// How many bits may be added before a write: with up to 7 pending ones, their number stays below
+/// 64.
 const MAX_BITS: u32 = 56;
 
 /// A string of at most 56 bits, the first one lowest.
@@ -86,8 +87,8 @@ impl<'a> Writer<'a> {
 
 /// Writes the codes of `words` with the writer `begun`, and returns it.
 ///
-/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into the loop
-/// that calls it: that took up to 1.8 times as long, for an unknown reason.
+/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined: inlined into
+/// the loop that calls it, it took up to 1.8 times as long, for an unknown reason.
 #[inline(never)]
 fn write_words<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let mut writer = Writer { ..begun };
