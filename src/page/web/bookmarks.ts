@@ -58,11 +58,12 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
   };
   const line = (one: Bookmark) => {
     const link = h("a", { href: one.view, onclick: () => dialog.close() }, one.name);
-    const otherToken = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
+    // Bookmarks of other datasets say of which.
+    const tokenLabel = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
     const remove = iconButton("close", `Remove ${one.name}`, () =>
       keep(kept().filter((other) => !isSame(one, other))),
     );
-    return h("li", {}, link, otherToken, remove);
+    return h("li", {}, link, tokenLabel, remove);
   };
   const show = () => {
     const all = kept();
