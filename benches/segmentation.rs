@@ -57,7 +57,7 @@ fn segmentation(criterion: &mut Criterion) {
     group
         .sample_size(10)
         .throughput(Throughput::Elements(chunks.len() as u64));
-    // The time of all chunks, each with the encoding that `encoding_of` returns for its own one.
+    // The time of all chunks. `encoding_of` turns a chunk's own encoding into the one to make.
     let mut time_all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
         let began = Instant::now();
         for (plan, encoding) in &chunks {

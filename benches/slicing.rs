@@ -200,7 +200,7 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     }
 }
 
-/// A chunk of a micrograph, as gzip stores it, and its bytes.
+/// A chunk of a micrograph: as gzip stores it, and uncompressed.
 fn stored_chunk() -> (Vec<u8>, Vec<u8>) {
     let mut dice = Dice(5);
     let place = |i: usize| (i % CHUNK, i / CHUNK % CHUNK, i / CHUNK / CHUNK);

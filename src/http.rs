@@ -119,7 +119,7 @@ async fn answer_get(
 }
 
 /// Answers a request, and records its form. An answer that takes longer than `render.deadline` is
-/// given up (its work goes on only if another request waits for the same), and the response is 503.
+/// given up (its work goes on only if another request waits for it), and the response is 503.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
 /// the heap, so that the futures around it are small, whatever is requested.

@@ -22,7 +22,7 @@ use crate::service::{RenderPool, TileService};
 const FILES: [&str; 4] = ["levels.h5", "series.h5", "labels.h5", "rgb.h5"];
 
 /// Answers the request that these bytes are, if its head is complete. Panics if the answer has the
-/// status 500, which tells a defect of the server, or if its body breaks off.
+/// status 500, which means a defect of the server, or if its body breaks off.
 pub(crate) fn run(bytes: &[u8]) {
     let mut headers = [httparse::EMPTY_HEADER; 96];
     let mut head = httparse::Request::new(&mut headers);

@@ -130,11 +130,14 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
         format!(", which may take {}", units::bytes(bytes as u64))
     });
     let mut text = format!("{}{budget}\n", cache.path.display());
-    let tokens = contents.iter().map(|each| output::escaped(&each.token));
-    let widths = tokens.map(|token| token.chars().count());
+    let rows: Vec<_> = contents
+        .iter()
+        .chain([all])
+        .map(|each| (output::escaped(&each.token), each))
+        .collect();
+    let widths = rows.iter().map(|(token, _)| token.chars().count());
     let width = widths.max().unwrap_or_default().max(MIN_WIDTH);
-    for each in contents.iter().chain([all]) {
-        let token = output::escaped(&each.token);
+    for (token, each) in rows {
         let tiles = each.tiles;
         let bytes = units::bytes(each.bytes);
         let _ = write!(text, "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}");

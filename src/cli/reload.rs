@@ -131,8 +131,9 @@ impl Reloader {
         }
     }
 
-    /// Returns what has changed; or the problems, with which the settings in force stay. An order
-    /// also has all folders read again, broken files tried again, and credentials renewed.
+    /// Returns what has changed. If there are problems, returns them, and the settings in force
+    /// stay. An order also has all folders read again, broken files tried again, and credentials
+    /// renewed.
     fn try_reload(&mut self, is_ordered: bool) -> Result<Reloaded, Vec<String>> {
         if is_ordered {
             self.folders.forget();

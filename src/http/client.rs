@@ -115,9 +115,11 @@ fn host<'r>(request: &'r HttpRequest, reports: &ProxyReports<'r>) -> Result<&'r 
         Some(reported) => reported,
         None => own_host(request)?,
     };
-    is_host(host)
-        .then_some(host)
-        .ok_or(BadHost::Malformed(header))
+    if is_host(host) {
+        Ok(host)
+    } else {
+        Err(BadHost::Malformed(header))
+    }
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section

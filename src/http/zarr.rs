@@ -55,12 +55,9 @@ async fn metadata(
     };
     // Windows that could not be measured are missing, but only for now. This is decided before the
     // document is made, because more windows may become known meanwhile.
-    let mut is_whole = true;
-    if has_windows {
-        for channel in image.multiscale().channels {
-            is_whole &= channel.kind == Kind::Labels || channel.window().is_some();
-        }
-    }
+    let mut channels = image.multiscale().channels.into_iter();
+    let is_whole = !has_windows
+        || channels.all(|channel| channel.kind == Kind::Labels || channel.window().is_some());
     let lifetime = if is_whole {
         lifetime(&wanted.token, &REVALIDATED)
     } else {

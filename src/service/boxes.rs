@@ -2,10 +2,10 @@
 //!
 //! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and
 //! encoded, and once while it is sent. No box may be larger than a quarter of the memory. A client
-//! may hold a quarter, or more for a single box: while it is made, three quarters. So a client that
-//! reads slowly leaves at least three quarters to other clients, and a quarter while a large box is
-//! made for it. Requests for which there is no room wait: the requests of one client in order, and
-//! no request behind the requests of another client.
+//! may hold a quarter, or more for a single box: up to three quarters while it is made. So a client
+//! that reads slowly leaves at least three quarters to other clients, and a quarter while a large
+//! box is made for it. Requests for which there is no room wait: the requests of one client in
+//! order, and no request behind the requests of another client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -37,7 +37,7 @@ impl TileService {
     ///
     /// If this future is dropped, a render that no other request waits for is dropped too: before
     /// it begins, or before its next chunk. `held` is the memory for a box, which the render holds
-    /// until then.
+    /// until it ends or is dropped.
     pub async fn fetch(
         &self,
         plan: &Arc<RequestPlan>,

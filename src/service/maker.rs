@@ -75,8 +75,7 @@ impl TileMaker {
         let found = self.without_rendering(&work, demand).await;
         // Work that is dropped before this line counts as abandoned.
         pending.begin();
-        let found = found.inspect_err(|error| work.note(error))?;
-        if let Some(weighed) = found {
+        if let Some(weighed) = found.inspect_err(|error| work.note(error))? {
             return Ok(weighed);
         }
         let queued = Instant::now();
@@ -109,9 +108,9 @@ impl TileMaker {
             return Ok(());
         }
         let _turn = self.fetches.turn(key, demand).await?;
-        let requests = spawn_blocking(move || footprint.gather()).await;
-        // The first error is a panic or the end of the server, the second one of gathering.
-        let requests = requests.map_err(|_| Abandoned)??;
+        let gathered = spawn_blocking(move || footprint.gather()).await;
+        // The outer error is a panic or the end of the server, the inner one an error of gathering.
+        let requests = gathered.map_err(|_| Abandoned)??;
         let arrived = requests.done().await;
         // A store's error does not say which voxels were requested.
         Ok(arrived.map_err(|error| ReadError::of_store(place, error))?)

@@ -162,7 +162,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         &mut self.rotations[urgency as usize]
     }
 
-    /// The job to drop for a newcomer, which is not more urgent than the newcomer.
+    /// The job to drop for a newcomer: one that is not more urgent than the newcomer.
     fn loser(&self, newcomer: Demand) -> Option<SequenceNumber> {
         let not_more_urgent = &self.rotations[newcomer.urgency as usize..];
         not_more_urgent

@@ -49,8 +49,8 @@ struct UnverifiedTile {
     key: TileKey,
     /// The tile and its origin, if it is to be written to the tiers.
     to_store: Option<(Origin, Tile)>,
-    /// The bytes that each of its waiting chunks counts: a part of the tile's weight, and an entry
-    /// of the list.
+    /// The bytes that each of its waiting chunks counts as: a part of the tile's weight, and an
+    /// entry of the list.
     bytes_per_chunk: usize,
     /// Whether a chunk was not verified, or is corrupt.
     is_given_up: AtomicBool,

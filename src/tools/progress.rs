@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Logs the progress, unless it was logged a moment ago. `message` tells the failures.
+    /// Logs the progress, at most once in [`PAUSE`]. `message` states the number of failures.
     fn log(&self, message: &str) {
         let mut last_logged = self.last_logged.lock();
         if last_logged.elapsed() < PAUSE {

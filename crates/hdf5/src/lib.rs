@@ -53,10 +53,11 @@
 //!    type allows them to be taken only under libhdf5's lock: a thread that waited for libhdf5's
 //!    while it held one of them could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
-//!    meanwhile, with these exceptions: under the list of open files, slots are locked that no
-//!    other thread uses; under the list of objects known to a store (`store`), the states of
-//!    servers and objects are; and clients are made under the list of buckets
-//!    (`store::connections`), and while the credentials of a bucket are renewed (`store::bucket`).
+//!    meanwhile, with these exceptions. The list of open files is held while slots are locked that
+//!    no other thread uses. The list of objects known to a store (`store`) is held while the states
+//!    of servers and objects are locked. The list of buckets (`store::connections`), and the lock
+//!    under which the credentials of a bucket are renewed (`store::bucket`), are held while clients
+//!    are made.
 //!
 //! # Limits
 //!

@@ -111,7 +111,7 @@ pub(super) fn read_first_voxels<'a>(
 }
 
 /// Splits a box of a level into parts, each of which is derived from at most `bytes` of stored
-/// voxels. Parts end where chunks do, if a chunk is divided evenly into the boxes to average.
+/// voxels. Parts end where chunks do, if the boxes to average divide a chunk evenly.
 pub(super) fn parts(
     region: &Region,
     view: &LevelView,

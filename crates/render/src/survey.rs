@@ -173,8 +173,8 @@ fn survey_typed<'a, T: Voxel>(
     })
 }
 
-/// A sorted sample without undeclared fill. At least half of the sample stays, because a value of
-/// most voxels is data.
+/// A sorted sample without undeclared fill. At least half of the sample stays, because a value that
+/// most voxels have is data.
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
     let least = sorted.len().div_ceil(2);
     let mut rest = sorted;
@@ -232,8 +232,8 @@ fn end_lengths<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
     lengths
 }
 
-/// The values of a sorted sample that the window is computed from: all of them, but without zeros
-/// if the values are floats, of which nearly all are zero.
+/// The values of a sorted sample that the window is computed from: all of them, or only those that
+/// are not zero if they are floats and nearly all are zero.
 fn values_for_window<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     let is_zero = |value: &T| value.to_f64() == 0.0;
     let high = percentile(sorted, 1000 - PERMILLE);
@@ -306,11 +306,11 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
         .find(|time| shape.has(*time))
 }
 
-/// The values of all time points except outliers. An outlier is a time point whose median is less
-/// than the window of every other time point, or greater. No outlier is left out if more than a
-/// fifth of the time points are outliers, because then the series simply changes much. Before that,
-/// blank time points are left out: any number of them if they all have the same value, else only if
-/// they are at most a third of all.
+/// The values of all time points except outliers. An outlier is a time point whose median lies
+/// below the windows of all other time points, or above all of them. No outlier is left out if more
+/// than a fifth of the time points are outliers, because then the series simply changes much.
+/// Before that, blank time points are left out: any number of them if they all have the same value,
+/// else only if they are at most a third of all.
 fn without_outliers<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();

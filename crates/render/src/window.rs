@@ -243,8 +243,8 @@ fn shade_by_table<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     shade: impl Fn(T) -> u8,
     shades: &mut [u8],
 ) {
-    let values: Vec<I> = values.collect();
-    let values: &[T] = bytemuck::cast_slice(&values);
+    let bits: Vec<I> = values.collect();
+    let values: &[T] = bytemuck::cast_slice(&bits);
     let mut table = vec![0; values.len()];
     // Negative values come after positive ones; the curve is monotone within either half.
     let half = values.len() / 2;

@@ -145,8 +145,8 @@ impl Sockets {
     }
 }
 
-/// Binds every IP address of a name, except the addresses of passed sockets. That an address cannot
-/// be bound is an error only if no other address can.
+/// Binds every IP address of a name, except the addresses of passed sockets. If an address cannot
+/// be bound, that is an error only if no other address can be.
 fn bind_all(name: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
     let passed: Vec<SocketAddr> = passed.iter().flat_map(TcpListener::local_addr).collect();
     let mut listeners = Vec::new();

@@ -27,7 +27,7 @@ const UNREACHABLE: Duration = Duration::from_secs(1);
 /// The shortest pause before a live dataset is checked again, and reopened if its files have
 /// changed. The pause is twice the time that the last check took, if that is longer.
 const LIVE: Duration = Duration::from_millis(200);
-/// The pause before a dataset is checked again that may grow but is not live: it is marked as being
+/// The pause before a dataset that may grow but is not live is checked again: it is marked as being
 /// written, and has not changed for a minute.
 const QUIET: Duration = Duration::from_secs(1);
 

@@ -61,7 +61,8 @@ pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
         point,
         ref cell,
         clumps,
-        // They shape the nucleus, place things in cells (two of them), and place synapses.
+        // `dents` shapes the nucleus, `patches` and `sheet` place the contents of cells, and
+        // `signals` places synapses.
         slow: [dents, patches, sheet, signals],
         dice,
         ..

@@ -60,7 +60,7 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
             Array3::from_shape_vec(shape, voxels.concat()),
         )
     });
-    // The next part is painted while one is written.
+    // While one part is written, the next one is painted.
     let (sender, painted) = sync_channel(0);
     scope(|threads| {
         // Sending fails once writing has failed.

@@ -1,6 +1,6 @@
 //! Applies a selection to the served datasets. Selected levels, times and slices that do not exist
-//! are left out. If a selected name exists nowhere, or none of the selected numbers, an error
-//! lists what exists. A *picture* is a channel, or several channels that are shown together.
+//! are left out. If a selected name does not exist, or none of the selected numbers does, an error
+//! lists what exists.
 
 use std::ops::Range;
 

@@ -160,7 +160,7 @@ fn ensure_not(is_stuck: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unrespon
     })
 }
 
-/// Fails if a file, or whatever else is wanted, is stuck.
+/// Fails if something that is wanted is stuck, or was refused because it is.
 fn fail_if(is_stuck: bool) -> Result<(), Unresponsive> {
     if is_stuck {
         Err(Unresponsive(PATIENCE))
@@ -203,7 +203,7 @@ impl Stalls {
     }
 
     /// Marks the files as stuck that have overdue reads, and no others. Returns how many of the
-    /// `render_threads` threads that render wait for these files, or for a store.
+    /// `render_threads` render threads wait for these files, or for a store.
     pub fn look(&self, render_threads: usize) -> usize {
         let mut stuck = StuckFiles::default();
         let mut threads = self.0.threads.lock();

@@ -162,8 +162,7 @@ impl Affine {
         let y_axis = scaled(y_upright, 1.0 / length(y_upright));
         let z_on_x = dot(x_axis, z);
         let z_on_y = dot(y_axis, z);
-        let z_upright = minus(z, scaled(x_axis, z_on_x));
-        let z_upright = minus(z_upright, scaled(y_axis, z_on_y));
+        let z_upright = minus(minus(z, scaled(x_axis, z_on_x)), scaled(y_axis, z_on_y));
         let scale = [x, y_upright, z_upright].map(length);
         AffineParts {
             scale,

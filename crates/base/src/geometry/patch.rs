@@ -168,9 +168,9 @@ fn span_of_tile(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usi
     (start < end).then_some((start..end, (i128::from(start) - first) as usize))
 }
 
-/// The z that each row of a tile shows if it is drawn with square pixels, as far as it exists, and
-/// the number of rows before the first one that shows any. The first voxel lies `shift` voxels of
-/// the level below the first tile's first row.
+/// The z that each row of a tile shows if it is drawn with square pixels, as far as this z exists,
+/// and the number of rows before the first one that shows any z. The first voxel lies `shift`
+/// voxels of the level below the first tile's first row.
 fn stretched_z(
     address: &TileAddress,
     view: &LevelView,
@@ -187,8 +187,8 @@ fn stretched_z(
 }
 
 /// The z shown by a row of a slice drawn with square pixels of the height `pixel`. `thickness` is
-/// that of a voxel of the level, in the same unit. Another order of the operations would round to
-/// other rows.
+/// the height of a voxel of the level, in the same unit. Another order of the operations would
+/// round to other rows.
 fn z_of_row(row: u64, pixel: f64, thickness: f64) -> f64 {
     ((row as f64 * pixel) / thickness).floor()
 }

@@ -57,8 +57,8 @@ impl Bucket {
         let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
         if is_due && Arc::ptr_eq(&self.client(), refused) {
             *renewed = Some(Instant::now());
-            // Not forced: connections stay open if the credentials are the same.
             let bucket = Arc::clone(self);
+            // Not forced: connections stay open if the credentials are the same.
             if let Err(error) = tokio::task::spawn_blocking(move || bucket.renew(false)).await {
                 tracing::error!(
                     "the credentials for {} were not read again: {error}",

@@ -79,7 +79,8 @@ impl StoreClients {
         // A copy, so that the lock is not held while files with credentials are read.
         let buckets = self.buckets.lock().clone();
         for bucket in buckets.values() {
-            bucket.renew(/* is_forced */ true);
+            // Forced: clients are made anew even if the credentials are the same.
+            bucket.renew(true);
         }
     }
 }

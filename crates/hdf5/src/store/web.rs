@@ -83,8 +83,12 @@ impl WebObject {
         range: &Range<u64>,
         expected: Option<&Version>,
     ) -> Result<Response, StoreError> {
-        let WebClients { any, public, .. } = &*self.clients;
-        let proxies = &self.clients.proxies;
+        let WebClients {
+            any,
+            public,
+            proxies,
+            ..
+        } = &*self.clients;
         let wanted = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let given = self.address.full();
         let mut url = given.clone();

@@ -137,7 +137,8 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
 }
 
 /// The symbol of a match length, and its extra bits (RFC 1951, section 3.2.5): 265 with one extra
-/// bit, 1, for a length of 12. From 265 on, each four symbols have one bit more.
+/// bit, 1, for a length of 12. From 265 on, every four symbols have one bit more than the
+/// four before.
 fn length_symbol(length: usize) -> (usize, Bits) {
     if length == LONGEST_MATCH {
         return (285, Bits::default());

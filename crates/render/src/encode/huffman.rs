@@ -6,7 +6,7 @@
 
 use super::bits::Bits;
 
-/// Leaves of a tree that are deeper are counted at this depth. It exceeds all limits of lengths.
+/// Deeper leaves of a tree are counted at this depth, which exceeds all limits of lengths.
 const LONGEST: usize = 32;
 
 /// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.

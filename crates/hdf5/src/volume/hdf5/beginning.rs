@@ -189,8 +189,7 @@ fn marks(read: ReadAt<'_>) -> io::Result<u8> {
     };
     let mut bytes = [0; 12];
     read(&mut bytes, place)?;
-    let [.., version, _, _, flags] = bytes;
-    Ok(if version == 3 { flags } else { 0 })
+    Ok(if bytes[8] == 3 { bytes[11] } else { 0 })
 }
 
 /// Why a file is no HDF5 file; `None` if it is one, or cannot be read.

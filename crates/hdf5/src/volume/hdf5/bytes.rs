@@ -408,7 +408,7 @@ pub(super) fn changed(place: &str) -> ReadError {
     }
 }
 
-/// The error that the file has `length` bytes, and `needed` are read.
+/// The error that the file ends at byte `length`, but the wanted data ends at byte `needed`.
 pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
     ReadError::Truncated {
         place: place.to_owned(),

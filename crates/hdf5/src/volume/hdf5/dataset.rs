@@ -121,7 +121,7 @@ pub struct StoredDataset {
     pub(super) declared_fill: Option<Vec<u8>>,
     /// The path in its file, along hard links.
     object: Arc<str>,
-    /// The size in the file of a number, of which an element may hold several, in bytes.
+    /// The size of a number in the file, in bytes; an element may hold several numbers.
     pub(super) element_bytes: u64,
 }
 
@@ -140,8 +140,8 @@ impl ElementLayout {
     /// Fails unless the elements are numbers along 2 to 5 axes.
     fn new(file: &Location, handle: &Dataset, path: &str) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(file, path, problem);
-        let own_shape = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
-        let own_shape: Vec<u64> = own_shape.into_iter().map(|n| n as u64).collect();
+        let extents = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
+        let own_shape: Vec<u64> = extents.into_iter().map(|n| n as u64).collect();
         let stored = library::stored_type(handle).map_err(|e| wrong(e.to_string()))?;
         let mut full_shape = own_shape.clone();
         let mut is_complex = false;
@@ -200,18 +200,26 @@ impl ElementLayout {
     /// The grid of the chunks or pieces as the library knows it, and the grid that has the axes of
     /// the numbers in an element, too.
     fn grids(&self, storage: &Storage, is_in_pieces: bool) -> (Grid, Grid) {
-        let (own_shape, full_shape) = (&self.own_shape, &self.full_shape);
-        if is_in_pieces {
-            let pieces = pieces::grid(full_shape, self.stored.voxel.stored_bytes() as u64);
-            return (pieces, pieces);
-        }
-        let (own_chunk, full_chunk) = match storage {
-            Storage::Chunked { chunk } => (chunk, [&chunk[..], &self.stored.extents].concat()),
+        let own_shape = &self.own_shape;
+        let full_shape = &self.full_shape;
+        match storage {
+            Storage::Chunked { chunk } => {
+                let full_chunk = [&chunk[..], &self.stored.extents].concat();
+                (
+                    Grid::new(own_shape, chunk),
+                    Grid::new(full_shape, &full_chunk),
+                )
+            }
+            _ if is_in_pieces => {
+                let pieces = pieces::grid(full_shape, self.stored.voxel.stored_bytes() as u64);
+                (pieces, pieces)
+            }
             // All of it counts as one chunk.
-            _ => (own_shape, full_shape.clone()),
-        };
-        let own_grid = Grid::new(own_shape, own_chunk);
-        (own_grid, Grid::new(full_shape, &full_chunk))
+            _ => (
+                Grid::new(own_shape, own_shape),
+                Grid::new(full_shape, full_shape),
+            ),
+        }
     }
 }
 

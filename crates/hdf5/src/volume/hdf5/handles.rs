@@ -101,7 +101,7 @@ impl RecentFiles {
         }
     }
 
-    /// Closes the files to close, and forgets those of them that were used last.
+    /// Closes all files that are to be closed, and removes them from the files used last.
     fn close_all(&self) {
         // Their handles are dropped at the end, when the locks of this module are free again.
         drop(library_lock::with(|held| {

@@ -394,10 +394,8 @@ impl Follower<'_> {
         result.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let Err(problem) = ensure_in_one_file(&creation) else {
-                return Ok(false);
-            };
-            return Err(self.logged(wrong(problem)));
+            ensure_in_one_file(&creation).map_err(|problem| self.logged(wrong(problem)))?;
+            return Ok(false);
         }
         let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {

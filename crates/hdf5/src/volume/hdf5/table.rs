@@ -13,7 +13,7 @@ use super::links::{Follower, Node};
 use super::{OpenError, dataset, library, library_lock, listing};
 
 /// The size in bytes of a block of rows, unless a chunk is larger.
-const BLOCK_BYTES: usize = 4 << 20;
+const ROW_BLOCK_BYTES: usize = 4 << 20;
 /// The maximum size in bytes of a chunk, and of the texts of variable length in a block.
 const MAX_BYTES: usize = 64 << 20;
 /// The maximum number of datasets of a group that are looked at.
@@ -97,7 +97,7 @@ fn dataset_columns(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Ve
             | Type::VarLenUnicode) => (ty, true),
             _ => return None,
         };
-        let block_rows = (BLOCK_BYTES / row_bytes.max(cell.size()))
+        let block_rows = (ROW_BLOCK_BYTES / row_bytes.max(cell.size()))
             .next_multiple_of(chunk)
             .max(chunk);
         Some(StoredColumn {

@@ -32,7 +32,7 @@ impl<'a> BitReader<'a> {
                 return None;
             }
         }
-        // 64 bits, by which Rust does not shift, if `count` is 0.
+        // If `count` is 0, the shift is by 64 bits, which `checked_shr` refuses.
         let value = self.window.checked_shr(64 - count).unwrap_or(0);
         self.drop_bits(count);
         Some(value as u32)

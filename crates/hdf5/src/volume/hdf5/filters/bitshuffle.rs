@@ -1,5 +1,5 @@
-//! bitshuffle (filter 32008): a block's lowest bits of all elements, then all second bits, and so
-//! on. The block may then be compressed by LZ4 or zstd.
+//! bitshuffle (filter 32008): the lowest bits of all elements of a block, then all second bits, and
+//! so on. The block may then be compressed by LZ4 or zstd.
 //!
 //! The number of elements of a block is a multiple of eight; up to seven elements at the end of a
 //! chunk are stored as they are, after all blocks. Compressed blocks are stored as in [`lz4`], with

@@ -189,7 +189,7 @@ fn further_messages(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'
     fields.part(fields.bytes.len().saturating_sub(4))
 }
 
-/// The body of the data layout message, if it is among these messages. Adds the blocks to `further`
+/// The body of the data layout message, if it is among these messages. Adds to `further` the blocks
 /// that messages before it refer to.
 fn find_layout<'b>(
     mut messages: Fields<'b>,

@@ -10,7 +10,8 @@
 //!                        byte that is not 255
 //! ```
 //!
-//! In a match, thirteen set bits d mean that two more bytes e follow: it lies e + 8192 bytes back.
+//! In a match, thirteen set bits d mean that two more bytes e follow: the copied bytes begin
+//! e + 8192 bytes back.
 
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;

@@ -3,7 +3,7 @@
 //! Numbers are coded in blocks. A block starts with an id: the number of the coding that made this
 //! block shortest. A fixed number of blocks forms an interval. With prediction, an interval starts
 //! with one number as it is, and each further number is stored as the difference from the number
-//! before it. Numbers in *unary* are as many zeros, then a one.
+//! before it. A number in *unary* is that many zeros, then a one.
 
 use super::super::FilterError;
 use super::super::bits::BitReader;
