@@ -139,7 +139,7 @@ target_dir() {
 # Builds the release binary and prints its path.
 build() {
     built=$(target_dir)/release/voltile
-    [ -x "$built" ] || say "building voltile; the first time takes about five minutes on two cores"
+    [ -x "$built" ] || say "building voltile; the first time takes five to ten minutes on two cores"
     # In $root, because cargo searches for .cargo/config.toml from the working directory upwards.
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }

@@ -51,8 +51,8 @@ pub fn default_path(
         .join("voltile/demo-v1.h5"))
 }
 
-/// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older or damaged
-/// volume is replaced.
+/// Writes the demo volume (50 MB, up to two minutes on two cores) to `path` unless it is there. An
+/// older or damaged volume is replaced.
 pub fn ensure(path: &Path) -> Result<(), DemoError> {
     ensure_sized(path, FULL)
 }
@@ -70,7 +70,7 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
         Some(other) => {
             tracing::info!("version {other} of the demo volume is replaced by version {VERSION}");
         }
-        None => tracing::info!("the demo volume is written, which takes some seconds"),
+        None => tracing::info!("the demo volume is written, which takes up to two minutes"),
     }
     replace(path, shapes).map_err(|error| DemoError::Write(path.into(), error))
 }
