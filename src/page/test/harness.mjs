@@ -5,7 +5,7 @@
 // expects that: see `forgiven`.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -22,9 +22,36 @@ export function makeVolumes(python) {
   return folder;
 }
 
-/** The colours or values that `volumes.py` expects, by h5py; it describes questions and answers. */
-export function ask(python, questions) {
-  return JSON.parse(execFileSync(python, [volumes, "ask"], { input: JSON.stringify(questions) }));
+/**
+ * Starts a `volumes.py` that answers questions; it describes them. Returns the function that asks it
+ * a list of questions, and waits for the list of answers: the colours or values that h5py reads.
+ */
+export function startAnswering(python) {
+  // Pipes with names, because Node can wait only for files.
+  const folder = mkdtempSync(path.join(tmpdir(), "voltile-page-"));
+  const [asked, answered] = ["questions", "answers"].map((name) => path.join(folder, name));
+  execFileSync("mkfifo", [asked, answered]);
+  spawn(python, [volumes, "answer", asked, answered], { stdio: "inherit" });
+  const [questions, answers] = [openSync(asked, "w"), openSync(answered, "r")];
+  rmSync(folder, { recursive: true });
+  return (list) => {
+    writeFileSync(questions, `${JSON.stringify(list)}\n`);
+    const line = JSON.parse(readLine(answers));
+    if (line.error) throw new Error(line.error);
+    return line;
+  };
+}
+
+/** Waits for a line that is read from a pipe; the writer waits for questions after each line. */
+function readLine(pipe) {
+  const buffer = Buffer.alloc(1 << 16);
+  let line = "";
+  while (!line.endsWith("\n")) {
+    const length = readSync(pipe, buffer);
+    if (length === 0) throw new Error("the other end of the pipe was closed");
+    line += buffer.toString("latin1", 0, length);
+  }
+  return line;
 }
 
 /** Makes other files: `volumes.py` with these arguments. */

@@ -14,7 +14,16 @@ import { parseArgs } from "node:util";
 
 import { chromium } from "playwright-core";
 
-import { ask, makeVolumes, microscope, run, serve, start, Visit, write } from "./harness.mjs";
+import {
+  makeVolumes,
+  microscope,
+  run,
+  serve,
+  start,
+  startAnswering,
+  Visit,
+  write,
+} from "./harness.mjs";
 import { OPTIONS, stories } from "./stories.mjs";
 
 /** The limit of the page's weight: of its compressed files together. */
@@ -114,7 +123,7 @@ const world = {
   out: options.out,
   server,
   demo: /the demo volume is (\S+)/.exec(server.log())?.[1],
-  ask: (questions) => ask(options.python, questions),
+  ask: startAnswering(options.python),
   start: (...words) => start(options.voltile, words),
   write: (...words) => write(options.python, ...words),
   unzipped: (file) => write(options.python, "unzip", file).toString(),

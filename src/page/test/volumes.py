@@ -9,7 +9,8 @@
     volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
                                    BigStitcher: beads at known places of space; prints the places, in nanometres
     volumes.py microscope FILE SECONDS  appends a slice every 100 ms; prints the number, colour and time of each when it is flushed
-    volumes.py ask < questions     a JSON list of questions; prints the list of answers
+    volumes.py answer QUESTIONS ANSWERS  for each line of the pipe QUESTIONS, a JSON list of questions, writes a line to ANSWERS: the
+                                   list of answers, or {"error": text}
 
 A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, ...}. The
 places `at` count boxes of the size `box`. The answer is a list of colours [red, green, blue], one for each place: the mean of the
@@ -24,6 +25,7 @@ import json
 import math
 import sys
 import time
+import traceback
 import zipfile
 from pathlib import Path
 
@@ -353,6 +355,16 @@ def answer(question: dict) -> list[list[int]]:
         return out
 
 
+def answer_lines(questions: str, answers: str) -> None:
+    with open(questions) as asked, open(answers, "w") as answered:
+        for line in asked:
+            try:
+                reply = [answer(question) for question in json.loads(line)]
+            except Exception:
+                reply = {"error": traceback.format_exc()}
+            print(json.dumps(reply), file=answered, flush=True)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(Path(sys.argv[2]))
@@ -373,4 +385,4 @@ if __name__ == "__main__":
     elif sys.argv[1] == "microscope":
         microscope(Path(sys.argv[2]), float(sys.argv[3]))
     else:
-        print(json.dumps([answer(question) for question in json.load(sys.stdin)]))
+        answer_lines(sys.argv[2], sys.argv[3])
