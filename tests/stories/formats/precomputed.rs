@@ -151,10 +151,10 @@ impl Format for Precomputed {
                 let [x, y, z] = [0, 1, 2].map(|axis| (end[axis] - start[axis]) as usize);
                 if scale["encoding"] == "compressed_segmentation" {
                     let all = labels(&body, [x, y, z], width / 4);
-                    body = all
-                        .iter()
-                        .flat_map(|label| label.to_le_bytes()[..width].to_vec())
-                        .collect();
+                    body.clear();
+                    for label in all {
+                        body.extend_from_slice(&label.to_le_bytes()[..width]);
+                    }
                 }
                 Some(ArrayD::from_shape_vec(vec![colours, z, y, x, width], body).expect(&target))
             });

@@ -8,7 +8,7 @@ use ndarray::{ArrayD, Axis};
 use serde_json::{Value, json};
 
 use super::voxels::escaped;
-use super::{Block, Case, Format, arranged, assembled, dtype, width};
+use super::{Block, Case, Format, arranged, assembled, dtype, standard, width};
 use crate::common::wire::Connection;
 
 /// The versions, with their prefixes of chunk keys.
@@ -103,9 +103,10 @@ impl Array {
                 }
                 "zstd" => zstd::stream::decode_all(&*bytes).unwrap(),
                 "shuffle" => {
-                    let count = bytes.len() / width(&self.dtype);
+                    let width = width(&self.dtype);
+                    let count = bytes.len() / width;
                     (0..bytes.len())
-                        .map(|at| bytes[at % width(&self.dtype) * count + at / width(&self.dtype)])
+                        .map(|at| bytes[at % width * count + at / width])
                         .collect()
                 }
                 "fletcher32" => bytes[..bytes.len() - 4].to_vec(),
@@ -124,9 +125,8 @@ impl Array {
             shape.reverse();
         }
         shape.push(width(&self.dtype));
-        ArrayD::from_shape_vec(shape, bytes)
-            .expect("chunks are full size")
-            .permuted_axes(order)
+        let chunk = ArrayD::from_shape_vec(shape, bytes).expect("chunks are full size");
+        standard(chunk.permuted_axes(order))
     }
 
     /// The voxel of chunks that were never written.
