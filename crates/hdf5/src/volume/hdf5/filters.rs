@@ -41,7 +41,7 @@ use crate::volume::ReadError;
 /// Why the bytes of a chunk could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    /// The name of a filter, and what is wrong with its data, such as "it ends too early".
+    /// The named filter cannot decode its data, for a reason such as "it ends too early".
     #[error("the {0} data of a chunk cannot be decoded: {1}; the file may be damaged")]
     Filter(&'static str, FilterError),
     /// The decoded size is not the size of a chunk.
@@ -50,7 +50,7 @@ pub(super) enum DecodeError {
 }
 
 impl DecodeError {
-    /// Whether a filter is missing. Then it does not help to read the bytes again.
+    /// Whether a filter is not decoded here, so that it does not help to read the bytes again.
     pub(super) fn is_unsupported(&self) -> bool {
         matches!(self, DecodeError::Filter(_, FilterError::Unsupported(_)))
     }
@@ -78,9 +78,9 @@ struct SupportedFilter {
     /// Its registered number.
     id: i32,
     name: &'static str,
-    /// Its decoder, given a dataset's parameters; `None` if the parameters are not supported.
+    /// Makes a decoder for a dataset from its parameters; `None` if they are not supported.
     parse: Parse,
-    /// Makes the library decode with it, too.
+    /// Registers the filter with the library.
     register: fn() -> hdf5::Result<()>,
 }
 
@@ -135,9 +135,9 @@ struct NumberedFilter<const ID: i32>;
 impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
     const ID: i32 = ID;
 
-    /// The library does not say how long a decoded chunk is. The limit is 16 times the chunk's
-    /// stored length, but at least 64 MiB and at most 1 GiB: some decoders allocate as much as the
-    /// limit, and the process ends if an allocation fails.
+    /// The library does not say how long a decoded chunk is, so the limit is a guess: 16 times the
+    /// stored length, but at least 64 MiB. It is at most 1 GiB, because some decoders allocate as
+    /// much as the limit, and the process ends if an allocation fails.
     fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
         let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
         let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
@@ -218,11 +218,9 @@ impl Decoder for Unchanged {
 
 /// The filter for messages: its name and its registered number.
 pub(super) fn describe(filter: &FilterSpec) -> String {
-    let known = NAMES
-        .iter()
-        .copied()
-        .chain(FILTERS.iter().map(|known| (known.id, known.name)));
-    let name = match known.into_iter().find(|(id, _)| *id == filter.id) {
+    let supported = FILTERS.iter().map(|known| (known.id, known.name));
+    let mut names = NAMES.iter().copied().chain(supported);
+    let name = match names.find(|(id, _)| *id == filter.id) {
         Some((_, name)) => name,
         None if filter.name.is_empty() => "without a name",
         None => &filter.name,
@@ -292,8 +290,8 @@ impl Pipeline {
         self.0.iter().all(|stage| stage.is_decoded)
     }
 
-    /// Whether chunks must be looked at to know if they can be decoded: they may have skipped a
-    /// missing filter, and the codec of blosc2 is named in their bytes.
+    /// Whether each chunk must be looked at to know if it can be decoded: it may have skipped a
+    /// filter that is not decoded here, and a chunk of blosc2 names its codec in its bytes.
     pub(super) fn needs_probe(&self) -> bool {
         !self.is_complete() || self.0.iter().any(|stage| stage.id == BLOSC2)
     }
@@ -363,7 +361,7 @@ impl Pipeline {
             needed = stage.decoder.needed_for(needed, size);
             limit = stage.decoder.most_stored(limit, size);
         }
-        // Only filters decode a prefix: without any, all bytes must be there.
+        // Without filters, the stored bytes are the chunk itself, which must be whole.
         let least = if applied.is_empty() { size } else { wanted };
         let mut bytes = Cow::Borrowed(stored);
         for (stage, limit, needed) in applied.into_iter().rev() {

@@ -9,8 +9,8 @@ pub(super) struct BitReader<'a> {
     rest: &'a [u8],
     /// The next bits, most significant first.
     window: u64,
-    /// How many bits of the window have been taken from `rest`. The bits after them are 0, or
-    /// already the first bits of `rest`: a refill sets the same ones.
+    /// How many bits of the window have been taken from `rest`. The bits after them are 0 or, in
+    /// advance, the first bits of `rest`, which the next refill sets again.
     held: u32,
 }
 
@@ -49,10 +49,10 @@ impl<'a> BitReader<'a> {
                     return None;
                 }
             }
-            let here = self.window.leading_zeros();
-            if here < self.held {
-                self.drop_bits(here + 1);
-                return Some(zeros + here);
+            let leading = self.window.leading_zeros();
+            if leading < self.held {
+                self.drop_bits(leading + 1);
+                return Some(zeros + leading);
             }
             zeros += self.held;
             self.drop_bits(self.held);
@@ -65,12 +65,12 @@ impl<'a> BitReader<'a> {
         self.held -= count;
     }
 
-    /// Fills the window to at least 56 bits, or with all that are left.
+    /// Fills the window to at least 56 bits, or with all bits that are left.
     #[inline]
     fn refill(&mut self) {
         if let Some(next) = self.rest.first_chunk() {
             self.window |= u64::from_be_bytes(*next) >> self.held;
-            // Only bytes that lie in the window as a whole are taken from `rest`.
+            // As many whole bytes as fit with fewer than 64 bits held.
             let taken = (63 - self.held) / 8;
             self.rest = &self.rest[taken as usize..];
             self.held += taken * 8;
@@ -165,16 +165,15 @@ fn fill<const N: usize>(
     }
 }
 
-/// Unpacks all whole groups of eight numbers, in a third of the time that it takes one by one;
-/// returns how many numbers these are. Numbers of more than 16 bits are not unpacked.
-///
-/// Eight numbers of n bits are n whole bytes.
+/// Unpacks numbers in groups of eight, which takes a third of the time that it takes one by one:
+/// eight numbers of n bits are n whole bytes. Returns how many numbers were unpacked: all in whole
+/// groups, or none if they have more than 16 bits.
 fn unpack_by_eights<const N: usize>(
     packed: PackedNumbers<'_>,
     targets: &mut [[u8; N]],
     put: &impl Fn(u64, &mut [u8; N]),
 ) -> usize {
-    macro_rules! of_bits {
+    macro_rules! unpack_if_bits_are {
         ($($bits:literal)*) => {
             match packed.bits {
                 $($bits => {
@@ -183,7 +182,8 @@ fn unpack_by_eights<const N: usize>(
                     let pairs = groups.iter().zip(targets);
                     let count = 8 * pairs.len();
                     pairs.for_each(|(group, targets)| {
-                        eight::<$bits>(group).into_iter().zip(targets).for_each(|(number, target)| put(number, target));
+                        let numbers = eight::<$bits>(group).into_iter();
+                        numbers.zip(targets).for_each(|(number, target)| put(number, target));
                     });
                     count
                 })*
@@ -191,10 +191,10 @@ fn unpack_by_eights<const N: usize>(
             }
         };
     }
-    of_bits!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+    unpack_if_bits_are!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 }
 
-/// The eight numbers of `BITS` bits in as many bytes. The offset of each is known at compile time.
+/// The eight numbers of `BITS` bits in `BITS` bytes, at offsets known at compile time.
 #[inline(always)]
 fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
     let mut word = [0; 16];
@@ -218,8 +218,8 @@ impl PackedNumbers<'_> {
         }
     }
 
-    /// The number of `bits` bits that begins at the bit `position`; bits past the end are 0. At
-    /// least 1 bit, and at most 57: up to 7 bits of the 64 that are read lie before the number.
+    /// The number of `bits` bits that begins at the bit `position`; bits past the end are 0. `bits`
+    /// is 1 to 57, because up to 7 of the 64 bits that are read lie before the number.
     #[inline(always)]
     fn part(self, position: usize, bits: u32) -> u64 {
         let bytes = self.bytes.get(position / 8..).unwrap_or_default();

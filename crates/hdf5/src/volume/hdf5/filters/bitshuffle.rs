@@ -24,7 +24,7 @@ pub(super) struct Bitshuffle {
 type DecompressBlock = fn(&[u8], &mut [u8]) -> Result<(), FilterError>;
 
 impl Bitshuffle {
-    /// Parses the filter's parameters: two numbers of the version, the bytes per element, the
+    /// Parses the filter's parameters: the version (two numbers), the bytes per element, the
     /// elements per block (0: the default), and the compression. `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         let [_major, _minor, element, options @ ..] = values else {
@@ -49,7 +49,8 @@ impl Bitshuffle {
     }
 }
 
-/// The elements per block that writers use by default: 8 KiB of them, but at least 128 elements.
+/// The elements per block that writers use by default: all whole groups of eight elements that fit
+/// in 8 KiB, but at least 128 elements.
 fn default_block(element: usize) -> Option<usize> {
     let fitting = 8192usize.checked_div(element)?;
     Some((fitting - fitting % 8).max(128))
@@ -109,8 +110,8 @@ pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
         return;
     }
     // Each byte of a row belongs to a group of eight elements. The transposed row k * element + b
-    // has byte b of the element k of each group. This is what the shuffle filter makes of elements
-    // that are as long as a group.
+    // has byte b of the element k of each group. So the transposed rows are the byte planes of the
+    // shuffle filter, with each group as one long element.
     let mut transposed = vec![0; target.len()];
     let eights_of_rows = planes.chunks_exact(8 * row_bytes).take(element);
     for (byte, rows) in eights_of_rows.enumerate() {

@@ -95,7 +95,7 @@ impl BloscChunk<'_> {
         buffers: &mut BlockBuffers,
         target: &mut [u8],
     ) -> Result<(), FilterError> {
-        // A last block that is shorter is not split.
+        // A shorter last block is not split.
         let stream_count = if self.is_split && target.len() == self.block {
             self.element
         } else {
@@ -141,8 +141,8 @@ impl BloscChunk<'_> {
     ) -> Result<(), FilterError> {
         let length = input.i32_le()?;
         let Ok(stored_length) = usize::try_from(length) else {
-            // In blosc2, a negative length is the negative of a byte that fills the stream, if the
-            // lowest bit of the only byte after it is set.
+            // In blosc2, the length -n means that the byte n is repeated to the end of the stream,
+            // if the lowest bit of the byte after the length is set.
             let is_repeated = self.is_blosc2 && length >= -255 && input.byte()? & 1 == 1;
             if !is_repeated {
                 return Err("the length of a stream is invalid".into());
@@ -179,7 +179,7 @@ impl BloscChunk<'_> {
                 if self.is_blosc2 {
                     shuffled -= shuffled % 8;
                 } else if !shuffled.is_multiple_of(8) {
-                    // blosc1 does not shuffle such a block.
+                    // blosc1 shuffles only blocks of whole groups of eight elements.
                     shuffled = 0;
                 }
                 let (planes, tail) = from.split_at(shuffled * self.element);
@@ -206,9 +206,10 @@ impl BloscChunk<'_> {
     }
 }
 
-/// Each element was stored as its XOR with the element before it in the first block, and with the
-/// element at the same place of the first block in later ones. Elements that are no integers are
-/// treated as several integers of 8 bytes or of 1. Bytes after the last whole one are unchanged.
+/// Each element was stored as its XOR with another one: in the first block with the element before
+/// it, in later blocks with the element at the same place of the first block. `first` is empty for
+/// the first block. Elements that are not as long as an integer are treated as several integers of
+/// 8 bytes or of 1. Bytes after the last whole integer are unchanged.
 fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
     let step = match element {
         1 | 2 | 4 | 8 => element,
@@ -221,8 +222,8 @@ fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
             target[at] ^= target[at - step];
         }
     } else {
-        for (byte, other) in target[..whole].iter_mut().zip(first) {
-            *byte ^= other;
+        for (byte, first_byte) in target[..whole].iter_mut().zip(first) {
+            *byte ^= first_byte;
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
     let mut out = Vec::with_capacity(limit.saturating_add(1));
     let mut rest = bytes;
     loop {
-        // `false`: not by the slower algorithm, which takes less memory.
+        // `false`: by the faster algorithm, which takes more memory.
         let mut stream = Decompress::new(false);
         match stream.decompress_vec(rest, &mut out) {
             Ok(Status::StreamEnd) if out.len() <= limit => {}

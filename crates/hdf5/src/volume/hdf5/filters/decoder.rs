@@ -63,8 +63,8 @@ pub(super) fn ensure_fits(size: usize, limit: usize) -> Result<(), FilterError> 
     Ok(())
 }
 
-/// The most that a compressor stores for `size` bytes: it expands incompressible data far less than
-/// twofold, and small blocks have headers.
+/// A generous bound for what any compressor stores for `size` bytes: incompressible data grows far
+/// less than twofold, and the headers of blocks take less than 64 KiB.
 pub(super) fn max_compressed(size: usize) -> usize {
     size.saturating_mul(2).saturating_add(64 * 1024)
 }

@@ -42,8 +42,8 @@ impl Decoder for Deflate {
         Ok(out)
     }
 
-    /// Decodes only a prefix if it is shorter by an eighth, and by more than [`ROOM`]. The checksum
-    /// is verified only for a whole stream.
+    /// Decodes only a prefix if it is shorter than the limit by an eighth, and by more than
+    /// [`ROOM`]. The checksum is verified only for a whole stream.
     fn decode_first<'a>(
         &self,
         bytes: Bytes<'a>,
@@ -51,15 +51,15 @@ impl Decoder for Deflate {
         needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
         let is_short = needed < limit - limit / 8 && limit - needed > ROOM;
-        if is_short && let Some(prefix) = prefix(&bytes, needed)? {
+        if is_short && let Some(prefix) = inflate_prefix(&bytes, needed)? {
             return Ok(Cow::Owned(prefix));
         }
         self.decode(&bytes, limit).map(Cow::Owned)
     }
 }
 
-/// At least the first `needed` bytes; `None` if libdeflate stopped before the marker.
-fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, FilterError> {
+/// Decodes at least the first `needed` bytes; `None` if libdeflate stopped before the marker.
+fn inflate_prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, FilterError> {
     let mut out = vec![0; needed + ROOM];
     let mark_start = needed + MARK_OFFSET;
     let mark = mark_start..mark_start + MARK.len();
@@ -80,7 +80,7 @@ const INVALID: &str = "its zlib stream is invalid";
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterError> {
     let inflated = Decompressor::new().zlib_decompress(bytes, target);
     inflated.map_err(|error| match error {
-        DecompressionError::BadData if ends_well(bytes, target) => {
+        DecompressionError::BadData if decodes_unchecked(bytes, target) => {
             FilterError::Corrupt("the checksum of its zlib stream differs from that of its data")
         }
         DecompressionError::BadData => INVALID.into(),
@@ -91,7 +91,7 @@ pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, FilterEr
 }
 
 /// Whether the deflate data after the two-byte zlib header can be decoded; ignores the checksum.
-fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
+fn decodes_unchecked(bytes: &[u8], target: &mut [u8]) -> bool {
     bytes
         .get(2..)
         .is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())

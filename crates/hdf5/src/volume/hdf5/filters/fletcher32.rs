@@ -55,16 +55,16 @@ impl Decoder for Fletcher32 {
 ///
 /// The first sum adds all words. The second sum adds the first one after every word, so each word
 /// counts as often as there are words from it to the end: for the words a, b, c they are a + b + c
-/// and 3a + 2b + c. Computed with these weights, words do not depend on each other. Both sums are
-/// taken modulo 2^16 - 1.
+/// and 3a + 2b + c. With these weights, words can be added independently of each other. Both sums
+/// are taken modulo 2^16 - 1.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut first = 0;
     let mut second = 0;
     let (words, odd) = bytes.as_chunks();
-    for words in words.chunks(BLOCK) {
-        let (sum, weighted) = sums(words);
+    for block in words.chunks(BLOCK) {
+        let (sum, weighted) = sums(block);
         // All earlier words, whose sum is `first`, count once more for each word of this block.
-        second = folded(second + words.len() as u64 * first + u64::from(weighted));
+        second = folded(second + block.len() as u64 * first + u64::from(weighted));
         first = folded(first + u64::from(sum));
     }
     if let [last] = odd {
@@ -92,7 +92,8 @@ multiversion! {
     }
 }
 
-/// The remainder modulo 2^16 - 1; but non-zero multiples of it give 2^16 - 1, as in the library.
+/// The remainder modulo 2^16 - 1. As in the library, multiples of 2^16 - 1 give 2^16 - 1 itself;
+/// only 0 gives 0.
 fn folded(sum: u64) -> u64 {
     if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 }
 }

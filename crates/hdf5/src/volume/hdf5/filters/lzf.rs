@@ -36,7 +36,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FilterError>
 
 /// The output of a decoder that copies from its earlier output.
 pub(super) struct LzOutput {
-    /// The decoded bytes, and room for the rest and for a whole piece beyond the limit.
+    /// The decoded bytes, then room up to one piece beyond the limit: pieces are copied whole.
     bytes: Vec<u8>,
     /// The number of decoded bytes.
     length: usize,

@@ -45,7 +45,7 @@ pub(super) fn parse(values: &[u32]) -> Option<Box<dyn Decoder>> {
         return None;
     };
     let elements = IntegerLayout::new(count, width, order)?;
-    // The number of bits was given by whoever made the dataset: with all bits, nothing is packed.
+    // Whoever made the dataset asked for all bits: chunks are not packed, and have no header.
     if bits == 8 * width {
         return boxed(Unchanged);
     }

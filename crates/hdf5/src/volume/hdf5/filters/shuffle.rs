@@ -28,7 +28,7 @@ impl Decoder for Shuffle {
         limit: usize,
         needed: usize,
     ) -> Result<Bytes<'a>, FilterError> {
-        // The whole is there, or is needed.
+        // All bytes are there, or all are needed.
         if bytes.len() >= limit || needed >= limit {
             return self.decode(&bytes, limit).map(Cow::Owned);
         }
@@ -59,7 +59,7 @@ impl Decoder for Shuffle {
         match self.0 {
             _ if needed >= size => usize::MAX,
             0 | 1 => needed,
-            // Some of the bytes after the last whole element.
+            // Includes bytes after the last whole element.
             element if needed > count * element => size,
             element => (element - 1) * count + needed.div_ceil(element),
         }
@@ -110,16 +110,16 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
 /// elements  a0 a1 a2 a3   b0 b1 b2 b3
 /// ```
 fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
-    let mut other = if rounds > 1 {
+    let mut scratch = if rounds > 1 {
         vec![0; planes.len()]
     } else {
         Vec::new()
     };
-    // Rounds write to `elements` and to `other` by turns, the last one to `elements`.
+    // Rounds write to `elements` and to `scratch` by turns, the last one to `elements`.
     let (mut from, mut to): (&mut [u8], &mut [u8]) = if rounds.is_multiple_of(2) {
-        (elements, &mut other)
+        (elements, &mut scratch)
     } else {
-        (&mut other, elements)
+        (&mut scratch, elements)
     };
     merge(planes, to);
     for _ in 1..rounds {
@@ -143,8 +143,8 @@ multiversion! {
 multiversion! {
     /// The first bytes of both halves, then their second bytes, and so on.
     ///
-    /// Not inlined, because the compiler could then no longer see that the slices do not overlap,
-    /// and would not vectorise.
+    /// Not inlined: the caller's code does not show the compiler that the slices do not overlap, so
+    /// it would not vectorise.
     #[inline(never)]
     fn merge(halves: &[u8], merged: &mut [u8]) {
         let (first, second) = halves.split_at(halves.len() / 2);

@@ -1,5 +1,5 @@
-//! szip (filter 4): the decoded size (4 bytes, little-endian), then numbers that the entropy coder
-//! of CCSDS 121.0-B has coded ([`aec`]).
+//! szip (filter 4): the decoded size (4 bytes, little-endian), then numbers in the entropy coding
+//! of CCSDS 121.0-B ([`aec`]).
 //!
 //! Numbers are coded in lines. Each line is padded to whole blocks, which are one interval of the
 //! coder: lines of 3 in blocks of 2 are coded as 4 numbers. Numbers of 32 and 64 bits are too long

@@ -17,7 +17,7 @@ use super::super::FilterError;
 use super::super::cursor::ByteCursor;
 use super::super::lzf::LzOutput;
 
-/// The distance for which two more bytes give the rest: thirteen set bits.
+/// Thirteen set bits d: two more bytes are to be added to this distance.
 const FAR: usize = 8191;
 
 /// Decodes a stream that must decode to exactly `size` bytes.

@@ -1,4 +1,4 @@
-//! blosc2 (filter 32026): a frame around blosc2 chunks, nearly always one, often with
+//! blosc2 (filter 32026): a frame around chunks of blosc2, nearly always a single one, often with
 //! multidimensional blocks.
 //!
 //! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd`
@@ -58,7 +58,8 @@ impl Decoder for Frame {
         let size = product(grid.shape.iter().copied().chain([element])).unwrap_or(usize::MAX);
         ensure_fits(size, limit)?;
         let count = part_counts(&grid.shape, &grid.chunk).product();
-        // The padding of chunks and blocks is decoded, too.
+        // The padding of chunks and blocks is decoded, too. It may not exceed what `most_stored`
+        // assumes.
         let padded = grid.chunk_bytes.checked_mul(count);
         if padded.is_none_or(|padded| padded > self.most_stored(0, limit)) {
             return Err("its padding is longer than a chunk".into());
@@ -158,8 +159,9 @@ struct BlockGrid {
 impl BlockGrid {
     /// Finds the metalayer that describes blocks; `None` if the frame has none.
     ///
-    /// The list is an array of its own size and a map from names to the positions of the metalayers
-    /// in the header. A name is preceded by its length, in the lower five bits of a byte.
+    /// The list of metalayers is an array: its own size, and a map from each metalayer's name to
+    /// its position in the header. A name is preceded by its length, in the lower five bits of a
+    /// byte.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, FilterError> {
         let Some(list) = header
             .get(offset::METALAYERS..)
@@ -283,26 +285,26 @@ impl BlockGrid {
         }
     }
 
-    /// The index in the output of a row of the block that begins at `start`; `None` for padding,
-    /// which begins at `end`. Rows are counted along all dimensions but the last, in the block by
-    /// `number`, in the output by the result.
+    /// Converts a row's number in the block that begins at `start` to the row's index in the
+    /// output; `None` for padding, which begins at `end`. Rows are counted along all dimensions but
+    /// the last.
     fn row(&self, mut number: usize, start: &[usize], end: &[usize]) -> Option<usize> {
         let mut index = 0;
-        let mut rows = 1;
+        let mut stride = 1;
         for axis in (0..self.shape.len() - 1).rev() {
             let position = start[axis] + number % self.block[axis];
             number /= self.block[axis];
             if position >= end[axis] {
                 return None;
             }
-            index += position * rows;
-            rows *= self.shape[axis];
+            index += position * stride;
+            stride *= self.shape[axis];
         }
         Some(index)
     }
 }
 
-/// `None` if it is too large.
+/// The product of the factors; `None` if it overflows.
 fn product(mut factors: impl Iterator<Item = usize>) -> Option<usize> {
     factors.try_fold(1, usize::checked_mul)
 }

@@ -13,7 +13,7 @@
 use super::super::FilterError;
 use super::super::cursor::ByteCursor;
 
-/// The latest known version of the format; from version 3 on, chunks are of blosc2.
+/// The latest known version of the format.
 const LATEST: u8 = 6;
 const FIRST_OF_BLOSC2: u8 = 3;
 
@@ -52,7 +52,7 @@ pub(super) struct BloscChunk<'a> {
     pub element: usize,
     /// The decoded size.
     pub size: usize,
-    /// The decoded size of a block; the last one may be shorter. Not 0 if there are any.
+    /// The decoded size of a block; the last block may be shorter. Not 0 if there are blocks.
     pub block: usize,
 }
 
@@ -73,7 +73,8 @@ pub(super) enum BloscFilter {
     Shuffle(usize),
     Bitshuffle,
     Delta,
-    /// Each byte as the difference from the one before it, in each of this many equal parts.
+    /// Each byte was replaced by its difference from the byte before it, in each of this many equal
+    /// parts.
     Bytedelta(usize),
 }
 
@@ -193,8 +194,8 @@ fn blosc2_filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilte
             2 => filters.push(BloscFilter::Bitshuffle),
             35 if meta == 0 => filters.push(BloscFilter::Bytedelta(element)),
             35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
-            // Undoing it needs the first block as it was before this filter was applied. Only the
-            // completely decoded block is kept.
+            // To undo it, the first block is needed as it was before this filter. Only the decoded
+            // first block is kept, so delta must have been the first filter.
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => {
                 let name = format!("blosc with its own filter {number}");

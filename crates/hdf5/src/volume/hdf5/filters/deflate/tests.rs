@@ -94,7 +94,7 @@ fn kinds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Checks the undocumented behaviour of libdeflate that `prefix` relies on.
+/// Checks the undocumented behaviour of libdeflate that `inflate_prefix` relies on.
 #[test]
 fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
     for (kind, bytes) in kinds() {
@@ -115,7 +115,8 @@ fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
                     // Only stored blocks prevent a prefix, and only noise in all bits produces
                     // them.
                     assert!(
-                        prefix(&stream, needed).unwrap().is_some() || kind == "noise of all bits",
+                        inflate_prefix(&stream, needed).unwrap().is_some()
+                            || kind == "noise of all bits",
                         "{story}"
                     );
                 }

@@ -139,8 +139,9 @@ impl StreamDecoder<'_> {
         Ok(())
     }
 
-    /// A run of blocks of zeros. The length 5 means all blocks up to the end of the interval, or of
-    /// a segment of 64 blocks; a stored length above 5 is one more than the number of blocks.
+    /// A run of blocks of zeros. Its stored length is the number of blocks up to 4, and one more
+    /// than the number from 6 on; 5 means all blocks up to the end of the interval, or of a segment
+    /// of 64 blocks.
     fn zeros(&mut self, known: usize) -> Result<(), FilterError> {
         const REST_OF_SEGMENT: usize = 5;
         let StreamCoding {
