@@ -39,8 +39,8 @@ fn decode_into(chunk: &BloscChunk<'_>, out: &mut [u8]) -> Result<(), FilterError
     for number in 0..chunk.block_count() {
         let (decoded, rest) = out.split_at_mut(number * chunk.block);
         let length = chunk.block.min(rest.len());
-        let first = decoded.get(..length).unwrap_or_default();
-        chunk.decode_block(number, first, &mut buffers, &mut rest[..length])?;
+        let first_block = decoded.get(..length).unwrap_or_default();
+        chunk.decode_block(number, first_block, &mut buffers, &mut rest[..length])?;
     }
     Ok(())
 }
@@ -55,12 +55,12 @@ impl BloscChunk<'_> {
         self.size.div_ceil(self.block.max(1))
     }
 
-    /// Decodes a block into `target`, which has the block's size. `first` is the decoded block 0,
-    /// to which one of the filters refers; it is empty while block 0 is decoded.
+    /// Decodes a block into `target`, which has the block's size. `first_block` is the decoded
+    /// block 0, to which one of the filters refers; it is empty while block 0 is decoded.
     fn decode_block(
         &self,
         number: usize,
-        first: &[u8],
+        first_block: &[u8],
         buffers: &mut BlockBuffers,
         target: &mut [u8],
     ) -> Result<(), FilterError> {
@@ -81,7 +81,7 @@ impl BloscChunk<'_> {
                 let position = positions.size_le()?;
                 let rest = self.bytes.get(position..);
                 let stored = rest.ok_or("a block's offset is out of range")?;
-                self.decode_compressed(ByteCursor(stored), first, buffers, target)?;
+                self.decode_compressed(ByteCursor(stored), first_block, buffers, target)?;
             }
         }
         Ok(())
@@ -91,7 +91,7 @@ impl BloscChunk<'_> {
     fn decode_compressed(
         &self,
         mut input: ByteCursor<'_>,
-        first: &[u8],
+        first_block: &[u8],
         buffers: &mut BlockBuffers,
         target: &mut [u8],
     ) -> Result<(), FilterError> {
@@ -109,10 +109,10 @@ impl BloscChunk<'_> {
         to.resize(target.len(), 0);
         self.decode_streams(&mut input, stream_count, from)?;
         for filter in others.iter().rev() {
-            self.undo(*filter, from, to, first);
+            self.undo(*filter, from, to, first_block);
             std::mem::swap(from, to);
         }
-        self.undo(*first_applied, from, target, first);
+        self.undo(*first_applied, from, target, first_block);
         Ok(())
     }
 
@@ -170,8 +170,8 @@ impl BloscChunk<'_> {
         }
     }
 
-    /// Undoes a filter of a block; `first` is as for [`BloscChunk::decode_block`].
-    fn undo(&self, filter: BloscFilter, from: &[u8], to: &mut [u8], first: &[u8]) {
+    /// Undoes a filter of a block; `first_block` is as for [`BloscChunk::decode_block`].
+    fn undo(&self, filter: BloscFilter, from: &[u8], to: &mut [u8], first_block: &[u8]) {
         match filter {
             BloscFilter::Shuffle(element) => shuffle::unshuffle(from, to, element),
             BloscFilter::Bitshuffle => {
@@ -189,7 +189,7 @@ impl BloscChunk<'_> {
             }
             BloscFilter::Delta => {
                 to.copy_from_slice(from);
-                undo_delta(to, first, self.element);
+                undo_delta(to, first_block, self.element);
             }
             BloscFilter::Bytedelta(parts) => {
                 to.copy_from_slice(from);
@@ -207,22 +207,23 @@ impl BloscChunk<'_> {
 }
 
 /// Each element was stored as its XOR with another one: in the first block with the element before
-/// it, in later blocks with the element at the same place of the first block. `first` is empty for
-/// the first block. Elements that are not as long as an integer are treated as several integers of
-/// 8 bytes or of 1. Bytes after the last whole integer are unchanged.
-fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
+/// it, in later blocks with the element at the same place of the first block. While the first block
+/// itself is decoded, `first_block` is empty. Elements that are not as long as an integer are
+/// treated as several integers of 8 bytes or of 1. Bytes after the last whole integer are
+/// unchanged.
+fn undo_delta(target: &mut [u8], first_block: &[u8], element: usize) {
     let step = match element {
         1 | 2 | 4 | 8 => element,
         _ if element.is_multiple_of(8) => 8,
         _ => 1,
     };
     let whole = target.len() - target.len() % step;
-    if first.is_empty() {
+    if first_block.is_empty() {
         for at in step..whole {
             target[at] ^= target[at - step];
         }
     } else {
-        for (byte, first_byte) in target[..whole].iter_mut().zip(first) {
+        for (byte, first_byte) in target[..whole].iter_mut().zip(first_block) {
             *byte ^= first_byte;
         }
     }

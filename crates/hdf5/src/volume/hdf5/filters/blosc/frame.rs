@@ -234,14 +234,14 @@ impl BlockGrid {
             return Err(format!("a chunk is not of {} bytes in blocks", self.chunk_bytes).into());
         }
         let mut buffers = BlockBuffers::default();
-        let mut first = Vec::new();
+        let mut first_block = Vec::new();
         let mut decoded = vec![0; self.block_bytes];
         let bounds = self.bounds(number);
         for block in 0..chunk.block_count() {
-            chunk.decode_block(block, &first, &mut buffers, &mut decoded)?;
+            chunk.decode_block(block, &first_block, &mut buffers, &mut decoded)?;
             self.place(&bounds, block, &decoded, out);
             if block == 0 {
-                first = decoded.clone();
+                first_block = decoded.clone();
             }
         }
         Ok(())
