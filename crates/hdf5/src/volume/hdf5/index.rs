@@ -2,9 +2,9 @@
 //! first use.
 //!
 //! An index takes 24 bytes per chunk and is sorted by chunk number. One thread reads it, and
-//! threads that need it wait. The index has a grid and a path, but not its dataset; the dataset
-//! adds its name to errors. A known bug of the library is worked around ([`rotation`]), and a few
-//! entries of every index are checked ([`spot_check`]).
+//! threads that need it wait. Its errors do not name the dataset, which adds its name itself. A
+//! known bug of the library is worked around ([`rotation`]), and a few entries of every index are
+//! checked ([`spot_check`]).
 //!
 //! In remote files, version-1 B-trees are read without the library, in one round trip for each
 //! level ([`header`], [`btree`]).
@@ -43,7 +43,7 @@ pub(super) struct ChunkIndex {
     grid: Grid,
     /// Sorted by number.
     entries: OnceLock<Vec<Entry>>,
-    /// The furthest position of a chunk along each axis, computed when it is first needed.
+    /// Along each axis, the position of the furthest stored chunk, computed on first use.
     furthest: OnceLock<Position>,
     /// Held by the thread that reads the entries.
     filling: Mutex<()>,
@@ -80,8 +80,7 @@ impl ChunkIndex {
         find(self.entries.get()?, number)
     }
 
-    /// Along each axis, the position of the furthest chunk that was written, if the index has been
-    /// read.
+    /// Along each axis, the position of the furthest stored chunk, if the index has been read.
     pub fn furthest(&self) -> Option<&Position> {
         let entries = self.entries.get()?;
         Some(self.furthest.get_or_init(|| {
@@ -136,7 +135,8 @@ impl ChunkIndex {
         Ok(entries)
     }
 
-    /// Reads the index without the library if it is a version-1 B-tree. Not sorted.
+    /// Reads the index without the library, not sorted; `None` if it is no version-1 B-tree, or
+    /// cannot be read in this way.
     fn read_directly(
         &self,
         handle: &Dataset,

@@ -89,7 +89,7 @@ impl TreeReading<'_> {
         8 + 2 * address + children * address + (children + 1) * self.key_size()
     }
 
-    /// Reads one node: the chunks of a leaf, or the positions of its children.
+    /// Reads one node: adds the chunks of a leaf, or the positions of another node's children.
     fn node(&mut self, block: &IndexBlock) -> Result<(), IndexError> {
         let mut fields = self.metadata.fields(block);
         let (level, count) = self.node_head(&mut fields)?;
@@ -168,7 +168,7 @@ impl TreeReading<'_> {
         Ok(())
     }
 
-    /// Begins the next level: the positions of its nodes, in the order of the file.
+    /// Begins the next level; returns the positions of its nodes in the order of the file.
     fn next_level(&mut self) -> Result<Vec<u64>, IndexError> {
         let mut nodes = std::mem::take(&mut self.children);
         nodes.sort_unstable();
@@ -177,7 +177,8 @@ impl TreeReading<'_> {
             let expected = "a B-tree node with one parent";
             return Err(unexpected(twice[0], found, expected));
         }
-        // Levels count down to 0, from at most 255: a node cannot be its own descendant.
+        // Each level must be one lower, and the root's is at most 255: so reading ends even if a
+        // node is its own descendant.
         self.level = self.level.and_then(|level| level.checked_sub(1));
         Ok(nodes)
     }

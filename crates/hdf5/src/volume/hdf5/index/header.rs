@@ -1,7 +1,7 @@
 //! Finds the version-1 B-tree of a chunked dataset in its object header.
 //!
-//! The library has read and checked the header when it opened the dataset, so checksums are not
-//! compared again. It does not tell the address of the tree.
+//! The library does not tell the address of the tree. It has checked the header when it opened the
+//! dataset, so checksums are not compared again.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -72,8 +72,8 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
     let (form, messages_size) = prefix(&mut fields)?;
     let prefix_size = fields.position - position;
     let block_size = prefix_size.saturating_add(messages_size);
-    let mut left = MAX_BYTES;
-    spend(&mut left, block_size, position)?;
+    let mut bytes_left = MAX_BYTES;
+    spend(&mut bytes_left, block_size, position)?;
     if block_size > first.bytes.len() as u64 {
         first = first_block(metadata, position, block_size)?;
     }
@@ -88,7 +88,7 @@ fn find_tree(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>,
     let mut seen = HashSet::new();
     while !further.is_empty() {
         for range in &further {
-            spend(&mut left, range.end - range.start, range.start)?;
+            spend(&mut bytes_left, range.end - range.start, range.start)?;
             if !seen.insert(range.start) {
                 let again = "a block that the object header has already referred to";
                 let expected = "the next block of an object header";
@@ -120,8 +120,8 @@ fn first_block(
 }
 
 /// Subtracts the size of a block from the number of bytes of a header that may still be read.
-fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
-    *left = left.checked_sub(bytes).ok_or_else(|| {
+fn spend(bytes_left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
+    *bytes_left = bytes_left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");
         let expected = format!("an object header of at most {MAX_BYTES} bytes");
         unexpected(position, &found, &expected)
@@ -142,7 +142,7 @@ fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
     let position = fields.position;
     let signature = fields.take(4)?;
     if signature == b"OHDR" {
-        return second_prefix(fields);
+        return version_2_prefix(fields);
     }
     if signature[0] != 1 {
         let expected = "an object header (version 1, or \"OHDR\")";
@@ -161,7 +161,7 @@ fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
 }
 
 /// Reads the beginning of a header of version 2, after its signature.
-fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
+fn version_2_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64), IndexError> {
     let position = fields.position;
     let version = fields.byte()?;
     let flags = fields.byte()?;
@@ -198,7 +198,7 @@ fn find_layout<'b>(
     further: &mut Vec<Range<u64>>,
 ) -> Result<Option<Fields<'b>>, IndexError> {
     let kind_size = if form.version == 1 { 2 } else { 1 };
-    // A rest that is too short for a message is a gap.
+    // Bytes at the end that are too few for a message are a gap.
     while messages.bytes.len() >= form.head_size {
         let mut head = messages.part(form.head_size)?;
         let kind = head.number(kind_size)?;
@@ -226,7 +226,8 @@ fn find_layout<'b>(
     Ok(None)
 }
 
-/// The tree that a data layout message names, if it names one.
+/// The tree that a data layout message names; `None` if chunks are indexed in another way, or the
+/// dataset is not chunked.
 ///
 /// ```text
 /// version 1, 2  version (1 byte) · dimensions (1) · class (1) · padding (5) · address of the tree

@@ -33,8 +33,8 @@ impl Metadata<'_> {
         self.superblock.base.saturating_add(address)
     }
 
-    /// Reads these ranges, all in one call. Each is cut at the end of the file; if nothing is left
-    /// of one, that is an error.
+    /// Reads these ranges, all in one call. Each is cut at the end of the file. A range beyond the
+    /// end is an error.
     pub fn blocks(&self, mut ranges: Vec<Range<u64>>) -> Result<Vec<IndexBlock>, IndexError> {
         for range in &mut ranges {
             range.end = range.end.min(self.length);
@@ -160,7 +160,7 @@ pub(super) fn unexpected(position: u64, found: &str, expected: &str) -> IndexErr
     ))
 }
 
-/// Bytes for an error, as text where they are printable.
+/// Formats bytes for an error: as text if all are printable, otherwise as hexadecimal digits.
 pub(super) fn shown(bytes: &[u8]) -> String {
     if bytes.iter().all(u8::is_ascii_graphic) {
         return format!("{:?}", String::from_utf8_lossy(bytes));

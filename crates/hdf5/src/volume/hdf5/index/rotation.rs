@@ -43,7 +43,7 @@ impl ElementRotation {
             .space()?
             .maxdims()
             .iter()
-            .map(|most| most.map_or(u64::MAX, |most| most as u64))
+            .map(|most| most.map_or(u64::MAX, |extent| extent as u64))
             .collect();
         Ok(Self::new(&shape, grid.chunk()))
     }
@@ -51,10 +51,10 @@ impl ElementRotation {
     /// From the maximum shape, in which `u64::MAX` means unlimited.
     fn new(shape: &[u64], chunk: &Position) -> Option<Self> {
         let shape = padded(shape, 1);
-        let unlimited = shape.iter().position(|most| *most == u64::MAX)?;
+        let unlimited = shape.iter().position(|extent| *extent == u64::MAX)?;
         let most = std::array::from_fn(|axis| match shape[axis] {
             u64::MAX => u64::MAX,
-            most => most.div_ceil(chunk[axis]).max(1),
+            extent => extent.div_ceil(chunk[axis]).max(1),
         });
         Some(Self { unlimited, most })
     }

@@ -41,18 +41,18 @@ impl SpotCheck<'_> {
             .try_for_each(|place| self.check_unlisted(unlisted(entries, place)))
     }
 
-    /// Looks up a listed chunk. Its bytes are compared only if `budget` has as many left.
+    /// Looks up a listed chunk, and compares its bytes if they are not more than `budget`.
     fn check_listed(&self, entry: &Entry, budget: &mut u64) -> Result<(), String> {
         let origin = self.origin(entry.number);
         let wrong = |problem: &str| Err(disagreement(&origin, problem));
-        let Ok(found) = library::read_chunk(self.handle, &origin, &mut []) else {
+        let Ok(lookup) = library::read_chunk(self.handle, &origin, &mut []) else {
             return wrong("is listed, but a lookup does not find it");
         };
         let Entry { length, mask, .. } = *entry;
-        if (found.length, found.mask) != (length, mask) {
+        if lookup.length != length || lookup.mask != mask {
             return wrong(&format!(
                 "is listed with {length} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
-                found.length, found.mask
+                lookup.length, lookup.mask
             ));
         }
         let length = u64::from(length);
@@ -77,8 +77,8 @@ impl SpotCheck<'_> {
         let Ok(listed) = self.file.bytes.fetch(entry.address, length, "") else {
             return false;
         };
-        let mut found = vec![0; length];
-        library::read_chunk(self.handle, origin, &mut found).is_ok() && found != *listed
+        let mut looked_up = vec![0; length];
+        library::read_chunk(self.handle, origin, &mut looked_up).is_ok() && looked_up != *listed
     }
 
     /// Looks up a chunk that is not listed, which must fail.
