@@ -264,10 +264,10 @@ pub(super) fn convert(
     let to = native(voxel)?;
     let count = into.len() / to.size().max(1);
     if count * to.size() != into.len() || count.checked_mul(from.size()) != Some(stored.len()) {
-        let elements = stored.len();
-        let voxels = into.len();
+        let stored_bytes = stored.len();
+        let voxel_bytes = into.len();
         return Err(format!(
-            "{elements} bytes of elements do not convert to {voxels} bytes of voxels"
+            "{stored_bytes} bytes of elements do not convert to {voxel_bytes} bytes of voxels"
         )
         .into());
     }

@@ -1,5 +1,5 @@
-//! libhdf5's process-wide lock: for threads that must not wait for it forever, and for locks that
-//! come after it.
+//! Takes libhdf5's process-wide lock, also without waiting forever; and ensures that some locks are
+//! taken only while it is held.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use hdf5::sync::sync;
 use parking_lot::{Mutex, MutexGuard};
 use voltile_base::flow::stalls::{Unresponsive, ensure_library_answers};
 
-/// The interval of checks whether the thread that holds the library's lock is stuck.
-const CHECKS: Duration = Duration::from_millis(250);
+/// While a thread waits, how often it checks whether the holder of the library's lock is stuck.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Holds the library's lock until the result is dropped. Fails if it is held by a thread that reads
 /// a stuck file.
 pub(super) fn lock() -> Result<impl Sized, Unresponsive> {
     loop {
-        if let Some(guard) = hdf5_sys::LOCK.try_lock_for(CHECKS) {
+        if let Some(guard) = hdf5_sys::LOCK.try_lock_for(CHECK_INTERVAL) {
             return Ok(guard);
         }
         ensure_library_answers()?;
@@ -31,13 +31,13 @@ pub(super) fn ensure_available() -> Result<(), Unresponsive> {
 /// Proof that this thread holds the library's lock.
 pub(super) struct LibraryHeld(PhantomData<*const ()>);
 
-/// Runs `work` under the library's lock, however long the wait for it.
+/// Runs `work` under the library's lock, however long it must wait for the lock.
 pub(super) fn with<T>(work: impl FnOnce(&LibraryHeld) -> T) -> T {
     sync(|| work(&LibraryHeld(PhantomData)))
 }
 
-/// A lock that can be taken only under the library's lock, so its holder never waits for the
-/// library's.
+/// A lock that can be taken only under the library's lock. So no thread waits for the library's
+/// lock while it holds this one.
 #[derive(Debug, Default)]
 pub(super) struct InnerLock<T>(Mutex<T>);
 

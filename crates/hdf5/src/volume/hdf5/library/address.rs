@@ -29,7 +29,7 @@ pub(in crate::volume::hdf5) struct Superblock {
     pub chunk_tree_k: u32,
 }
 
-/// Reads nothing from the file.
+/// The superblock of a file. Reads nothing from the file: the library has kept what it read.
 pub(in crate::volume::hdf5) fn superblock(file: &File) -> Result<Superblock> {
     let creation = file.create_plist()?;
     let sizes = creation.get_sizes()?;

@@ -81,7 +81,8 @@ pub(in crate::volume::hdf5) fn edge_chunks_are_plain(creation: &DatasetCreate) -
 }
 
 /// The value of elements that were never written, as one voxel of type `voxel` in native byte
-/// order. Zero if the dataset has none, or is never filled: the same as voltile shows.
+/// order. Zero, as voltile shows such elements, if the dataset has no fill value or is never
+/// filled.
 pub(in crate::volume::hdf5) fn fill_value(
     creation: &DatasetCreate,
     voxel: VoxelType,
@@ -160,7 +161,8 @@ pub(in crate::volume::hdf5) struct VirtualSource {
     pub file: String,
     /// The path of the dataset in it.
     pub dataset: String,
-    /// The part of the virtual dataset that it holds, by axis; `None` if that is not regular.
+    /// The part of the virtual dataset that the source holds, by axis; `None` if the part is not
+    /// regular.
     pub place: Option<Vec<Stripes>>,
 }
 
@@ -238,7 +240,8 @@ fn virtual_name(
         }
         let mut name = vec![0 as c_char; length + 1];
         hdf5::h5check(get(creation.id(), index, name.as_mut_ptr(), name.len()))?;
-        // Not always `path_text`: it would encode `%b`, which stands for a number.
+        // Not always `path_text`: in a name such as `part%b0.h5`, `%b` stands for a number, but
+        // `path_text` would encode the percent sign.
         match text(name.as_ptr()) {
             Err(_) if is_path => Ok(path_text(CStr::from_ptr(name.as_ptr()).to_bytes())),
             name => name,

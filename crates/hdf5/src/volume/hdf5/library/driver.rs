@@ -42,8 +42,8 @@ const RAW_DATA: c_int = 3;
 /// (0x1000) and `DEFAULT_VFD_COMPATIBLE` (0x8000). Without `DATA_SIEVE`, which reads more than
 /// requested, possibly beyond the end of a truncated file.
 const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x1000 | 0x8000;
-/// `H5FD_FLMAP_DICHOTOMY`: for each kind of memory, the kind whose free list it shares, which is
-/// the superblock's (1) or the voxels' (3).
+/// `H5FD_FLMAP_DICHOTOMY`: for each kind of memory, the kind whose free list it shares: the
+/// superblock's (1) or that of voxels (3).
 const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
 
 const FAIL: herr_t = -1;
@@ -264,13 +264,14 @@ unsafe extern "C" fn close(file: *mut PublicFile) -> herr_t {
     0
 }
 
-/// Orders files. The library shares metadata between equal ones: the same state of the same file,
-/// opened under the same admission. So a virtual dataset whose sources have changed is not shared.
-unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -> c_int {
+/// Orders files. The library shares metadata between files that are equal: the same state of the
+/// same file, opened under the same admission. So a virtual dataset whose sources have changed is
+/// not shared.
+unsafe extern "C" fn compare(left: *const PublicFile, right: *const PublicFile) -> c_int {
     // SAFETY: the library passes open files of this driver.
-    let (one, other) = unsafe { (file_of(one), file_of(other)) };
-    let order = one.admission.cmp(&other.admission);
-    order.then_with(|| one.bytes.identity.cmp(&other.bytes.identity)) as c_int
+    let (left, right) = unsafe { (file_of(left), file_of(right)) };
+    let order = left.admission.cmp(&right.admission);
+    order.then_with(|| left.bytes.identity.cmp(&right.bytes.identity)) as c_int
 }
 
 unsafe extern "C" fn query(_: *const PublicFile, flags: *mut c_ulong) -> herr_t {

@@ -22,13 +22,13 @@ pub struct StoredType {
     pub significant: Option<SignificantBits>,
     /// Whether the byte order is big-endian.
     pub big_endian: bool,
-    /// The meaning of the numbers of an element together.
+    /// How the numbers of an element belong together.
     pub meaning: ElementMeaning,
     /// The extents of the numbers in an element, slowest axis first; empty if it is one number.
     pub extents: Vec<u64>,
 }
 
-/// The meaning of the numbers of an element together.
+/// How the numbers of an element belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementMeaning {
     /// Each is a voxel: the element is one number, or an array of numbers.
@@ -44,7 +44,7 @@ pub enum ElementMeaning {
 /// The type of elements that are not voxels.
 #[derive(Debug)]
 pub(in crate::volume::hdf5) struct OtherType {
-    /// Describes them, in messages after the words "the elements are".
+    /// Describes the elements, in messages after the words "the elements are".
     pub what: &'static str,
     /// Whether each of them may hold a picture by itself.
     pub may_hold_pictures: bool,
@@ -122,14 +122,14 @@ fn type_of(id: &Id) -> Result<Option<StoredType>> {
         Class::H5T_FLOAT => Ok(float_type(id)),
         Class::H5T_BITFIELD => Ok(bitfield_type(id)),
         Class::H5T_ENUM => {
-            let bool_like = is_bool(id);
-            Ok(integer_type(&base(id)?).map(|stored| match stored.voxel {
-                VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
-                    voxel: VoxelType::Bool,
-                    ..stored
-                },
-                _ => stored,
-            }))
+            let mut stored = integer_type(&base(id)?);
+            if let Some(number) = &mut stored
+                && matches!(number.voxel, VoxelType::I8 | VoxelType::U8)
+                && is_bool(id)
+            {
+                number.voxel = VoxelType::Bool;
+            }
+            Ok(stored)
         }
         Class::H5T_COMPOUND => compound_type(id),
         Class::H5T_COMPLEX => {
@@ -158,8 +158,9 @@ impl StoredType {
             .iter()
             .try_fold(1u64, |all, extent| all.checked_mul(*extent))?;
         let is_packed = numbers.checked_mul(self.voxel.stored_bytes() as u64) == Some(size);
-        let is_number = self.extents.is_empty() && self.plain && self.voxel != VoxelType::F16;
-        (is_packed && is_number).then_some(Self {
+        let is_converted_here =
+            self.extents.is_empty() && self.plain && self.voxel != VoxelType::F16;
+        (is_packed && is_converted_here).then_some(Self {
             meaning,
             extents,
             ..self
@@ -212,7 +213,7 @@ fn compound_type(id: &Id) -> Result<Option<StoredType>> {
 /// Whether the name of each member is one of the known names for its place.
 fn are_members(names: &[String], known: &[&[&str]]) -> bool {
     let mut members = names.iter().zip(known);
-    members.all(|(name, known)| known.contains(&name.as_str()))
+    members.all(|(name, spellings)| spellings.contains(&name.as_str()))
 }
 
 /// A bitfield as an unsigned integer, or as a boolean if it has one bit.

@@ -66,13 +66,13 @@ unsafe extern "C" fn call<F: ForeignFilter>(
     // SAFETY: the new memory is as long as what is copied into it, and the library owns and frees
     // it from now on.
     unsafe {
-        let own = H5allocate_memory(decoded.len(), 0);
-        if own.is_null() {
+        let new_buffer = H5allocate_memory(decoded.len(), 0);
+        if new_buffer.is_null() {
             return 0;
         }
-        ptr::copy_nonoverlapping(decoded.as_ptr(), own.cast(), decoded.len());
+        ptr::copy_nonoverlapping(decoded.as_ptr(), new_buffer.cast(), decoded.len());
         H5free_memory(*buffer);
-        *buffer = own;
+        *buffer = new_buffer;
         *size = decoded.len();
     }
     decoded.len()

@@ -60,8 +60,8 @@ pub(super) fn path_text(path: &[u8]) -> String {
     text
 }
 
-/// The byte that two hexadecimal digits after a percent sign stand for: one that is no ASCII
-/// character, or a percent sign.
+/// The byte that two hexadecimal digits after a percent sign stand for; `None` if there are no
+/// digits, or they stand for an ASCII character other than a percent sign.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let digits = digits
         .get(..2)

@@ -10,9 +10,9 @@ use hdf5_sys::h5p as p;
 use super::handle::Id;
 use super::read_into;
 
-/// Where the library puts strings.
+/// The memory into which the library reads strings.
 struct Arena {
-    /// The bytes that strings may still take, each with its entry in the list.
+    /// The bytes that further strings, each with its entry in the list, may take.
     left: usize,
     strings: Vec<Box<[u8]>>,
 }
