@@ -115,7 +115,8 @@ pub struct MissingFiles {
 struct Audit {
     /// The findings so far.
     result: Audited,
-    /// The sources visited, as (file, dataset), each with what is missing, if anything is.
+    /// The sources visited, as (file, dataset); each with a text that names what is missing, if
+    /// anything is.
     seen: HashMap<(Location, String), Option<String>>,
     /// The files that contain virtual datasets, or links on the way to their sources.
     holders: Vec<Arc<StoredFile>>,
@@ -137,7 +138,8 @@ impl Audit {
                 holder.admission.admit(name.clone(), identity.clone());
             }
         }
-        // What the library does not find has the fill value, without an error.
+        // Where the library does not find a source, it reads the fill value without an error. But
+        // these sources exist.
         for (file, path) in &self.linked {
             let handles = file.handles.get();
             let is_found = handles.and_then(|handles| library::finds(&handles.file, path));
@@ -195,7 +197,7 @@ impl Follower<'_> {
             return Vec::new();
         };
         match library::link(&group, name) {
-            Ok(Link::External { file: other, .. }) => places(&file, &other)
+            Ok(Link::External { file: target, .. }) => places(&file, &target)
                 .iter()
                 .map(|place| FileIdentity::of_unresolved(place))
                 .collect(),
@@ -293,10 +295,10 @@ impl Follower<'_> {
                     links += 1;
                 }
                 Link::External {
-                    file: other,
+                    file: file_name,
                     path: target,
                 } => {
-                    self.enter_file(&mut end, path, &other, audit.as_deref_mut())?;
+                    self.enter_file(&mut end, path, &file_name, audit.as_deref_mut())?;
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
@@ -309,24 +311,24 @@ impl Follower<'_> {
         Ok(end)
     }
 
-    /// Goes on in the file `other`, to which an external link leads.
+    /// Goes on in the file to which an external link leads, by the file's name in the link.
     fn enter_file(
         &self,
         end: &mut PathEnd,
         path: &str,
-        other: &str,
+        name: &str,
         audit: Option<&mut Audit>,
     ) -> Result<(), OpenError> {
         end.passed.push(end.file.identity().clone());
         end.file = match audit {
             None => {
-                let (next, alias) = self.external_file(&end.file, path, other)?;
+                let (next, alias) = self.external_file(&end.file, path, name)?;
                 end.passed.extend(alias);
                 next
             }
             Some(audit) => {
-                let next = self.source_file(&end.file, other, audit)?;
-                next.ok_or_else(|| OpenError::missing(&end.file.location, path, other))?
+                let next = self.source_file(&end.file, name, audit)?;
+                next.ok_or_else(|| OpenError::missing(&end.file.location, path, name))?
             }
         };
         end.group = root(&end.file)?;
@@ -353,7 +355,8 @@ impl Follower<'_> {
         Ok((file, alias))
     }
 
-    /// The object to which another object refers; it must lie beside the other one.
+    /// The object to which `from` refers by `name`. It must lie beside `from` (at `address`),
+    /// unless the policy allows any.
     fn object_beside(
         &self,
         from: &StoredFile,
@@ -496,9 +499,9 @@ impl Follower<'_> {
         Ok(false)
     }
 
-    /// Checks one source. Returns what is missing, for people, if the source does not exist, or if
-    /// it is a virtual dataset all of whose sources are missing. That is no error: it reads as the
-    /// fill value.
+    /// Checks one source. If it does not exist, or is a virtual dataset all of whose sources are
+    /// missing, it reads as the fill value, which is no error: returns a text for people that names
+    /// what is missing.
     fn audit_source(
         &self,
         found: &FoundObject<Dataset>,
@@ -508,8 +511,8 @@ impl Follower<'_> {
         depth: usize,
     ) -> Result<Option<String>, OpenError> {
         let Some(source) = self.source_file(&found.file, file, audit)? else {
-            // By its name in the file: whoever reads this may not be allowed to know where files
-            // are.
+            // The name that the file gives, not the path: whoever reads the text may not be allowed
+            // to know where files are.
             return Ok(Some(file.to_owned()));
         };
         let key = (source.location.clone(), dataset.to_owned());
@@ -523,14 +526,14 @@ impl Follower<'_> {
             return Err(OpenError::object(&found.file.location, &name, problem));
         }
         let missing = match self.unaudited_dataset(&source, dataset, Some(audit)) {
-            Ok(part) => {
+            Ok(nested) => {
                 let file_name = source.location.as_path().file_name();
                 let name = file_name.unwrap_or_default().to_string_lossy().into_owned();
-                if !part.passed.is_empty() {
+                if !nested.passed.is_empty() {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
                 }
-                let are_all_missing = self.audit(&part, audit, depth + 1)?;
+                let are_all_missing = self.audit(&nested, audit, depth + 1)?;
                 are_all_missing.then(|| format!("all sources of {dataset} in {name}"))
             }
             Err(missing @ OpenError::Missing { .. }) => Some(missing.to_string()),
@@ -561,14 +564,14 @@ impl Follower<'_> {
                 found = Some((target, resolved));
                 break;
             }
-            // If a file that can be read appears there, the library would read it.
+            // If a readable file appeared there, the library would read it.
             files.insert(FileIdentity::missing(&target));
         }
         let Some((target, resolved)) = found else {
             return Ok(None);
         };
         if target != resolved {
-            // If the symbolic link is redirected, the library would read another file.
+            // If the symbolic link were redirected, the library would read another file.
             files.insert(FileIdentity::of_unresolved(&target));
             let folders = audit
                 .link_folders
@@ -596,7 +599,7 @@ impl Follower<'_> {
     }
 
     /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does
-    /// not exist. Fails if the policy forbids it because it lies outside the folder of `from`.
+    /// not exist. Fails if it lies outside the folder of `from` and the policy forbids that.
     fn resolve(
         &self,
         from: &StoredFile,
@@ -690,10 +693,12 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
 /// virtual dataset.
 fn ensure_in_one_file(creation: &DatasetCreate) -> Result<(), String> {
     let raw_files = library::raw_files(creation).map_err(|e| e.to_string())?;
-    let what = if creation.layout() == Layout::Virtual {
-        "it is a virtual dataset"
-    } else if raw_files.is_empty() {
+    let is_virtual = creation.layout() == Layout::Virtual;
+    if !is_virtual && raw_files.is_empty() {
         return Ok(());
+    }
+    let what = if is_virtual {
+        "it is a virtual dataset"
     } else {
         "its data is in external raw files"
     };

@@ -1,10 +1,10 @@
 //! Lists the datasets of a file: along hard links, and along external links that may be followed.
-//! Each object is visited once, and the numbers of objects and of followed links are limited. Soft
-//! links are followed only in linked files: hard links lead to all objects of the file itself, but
-//! only to the objects below a link's target in a linked file.
+//! Each object is visited once, and the numbers of objects and of followed links are limited,
+//! because groups may contain themselves, files may link to each other, and files may have millions
+//! of objects.
 //!
-//! The limits exist because groups may contain themselves, files may link to each other, and files
-//! may have millions of objects.
+//! In the file itself, hard links lead to all objects, so soft links are not followed. In a linked
+//! file they are, because hard links lead only to the objects below the link's target.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::store::Location;
 const MAX_OBJECTS: usize = 50_000;
 /// The maximum nesting of groups.
 const MAX_DEPTH: usize = 32;
-/// The maximum number of external links followed.
+/// The maximum number of external and soft links followed.
 const MAX_FOLLOWED: usize = 10_000;
 
 /// The datasets that can be reached from a file.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Their paths: by depth, then by name. A dataset that several paths lead to is listed once.
+    /// The paths of the datasets, sorted by depth, then by name. A dataset that several paths lead
+    /// to is listed once.
     pub datasets: Vec<String>,
     /// The external links that were not followed.
     pub unfollowed: Vec<UnfollowedLink>,
@@ -75,7 +76,7 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
         followed: 0,
         groups: VecDeque::new(),
         links: VecDeque::new(),
-        found: Listing::default(),
+        listing: Listing::default(),
     };
     let place = ListedPlace {
         path: String::new(),
@@ -93,10 +94,10 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
             break;
         }
     }
-    let mut found = walk.found;
-    found.datasets.sort();
-    found.datasets.sort_by_key(|path| depth(path));
-    Ok(found)
+    let mut listing = walk.listing;
+    listing.datasets.sort();
+    listing.datasets.sort_by_key(|path| depth(path));
+    Ok(listing)
 }
 
 /// Where a group or a link is.
@@ -126,7 +127,7 @@ fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// A link whose turn has not come yet.
+/// A link that is still to be followed.
 struct PendingLink {
     is_soft: bool,
     place: ListedPlace,
@@ -138,7 +139,7 @@ struct PendingLink {
 /// The state of a walk.
 struct ListingWalk<'a> {
     follower: &'a Follower<'a>,
-    /// The path of the file whose datasets are listed.
+    /// The file whose datasets are listed; all others are linked files.
     first: Location,
     /// The tokens of the objects visited, by the file that contains them.
     seen: HashMap<Location, HashSet<[u8; 16]>>,
@@ -149,7 +150,7 @@ struct ListingWalk<'a> {
     groups: VecDeque<(ListedPlace, Group)>,
     links: VecDeque<PendingLink>,
     /// The result so far; its datasets are not sorted yet.
-    found: Listing,
+    listing: Listing,
 }
 
 impl ListingWalk<'_> {
@@ -161,10 +162,10 @@ impl ListingWalk<'_> {
 
     fn leave_out(&mut self, path: &str, reason: &str) {
         let path = if path.is_empty() { "/" } else { path };
-        self.found.left_out.push(format!("{path}: {reason}"));
+        self.listing.left_out.push(format!("{path}: {reason}"));
     }
 
-    /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
+    /// Queues a group to be listed, unless it has been visited or is nested too deeply.
     fn enter(&mut self, place: ListedPlace, group: Group) -> Result<(), OpenError> {
         let info = library::object_info(&group, ".").map_err(|e| place.wrong(&e))?;
         if !self.is_new(&place.file, info.token) {
@@ -179,6 +180,7 @@ impl ListingWalk<'_> {
         Ok(())
     }
 
+    /// Visits the objects of a group's hard links, and queues the links that are to be followed.
     fn list(&mut self, place: &ListedPlace, group: &Group) {
         let room = MAX_OBJECTS.saturating_sub(self.listed);
         let list = library::links(group, room);
@@ -202,7 +204,7 @@ impl ListingWalk<'_> {
                 LinkKind::Hard => self.visit(below, group, &name),
                 LinkKind::Soft if below.file.location == self.first => {
                     if let Some(target) = soft_target(group, &name, &place.path) {
-                        self.found.aliases.push((below.path, target));
+                        self.listing.aliases.push((below.path, target));
                     }
                 }
                 LinkKind::Soft | LinkKind::Other => {
@@ -217,13 +219,13 @@ impl ListingWalk<'_> {
         }
     }
 
-    /// Visits the object that a hard link leads to. An object that cannot be opened is left out;
-    /// all others may be intact.
+    /// Visits the object that a hard link leads to. If it cannot be opened, only this object is
+    /// left out.
     fn visit(&mut self, place: ListedPlace, group: &Group, name: &str) {
         let path = place.path.clone();
         let visited = library::object_info(group, name).and_then(|info| {
             if info.is_dataset && self.is_new(&place.file, info.token) {
-                self.found.datasets.push(place.path);
+                self.listing.datasets.push(place.path);
             } else if info.is_group {
                 let entered = self.enter(place, library::open_group(group, name)?);
                 entered.map_err(|e| e.to_string())?;
@@ -235,7 +237,7 @@ impl ListingWalk<'_> {
         }
     }
 
-    /// Visits the object that a link leads to.
+    /// Visits the object that a link leads to; notes the link if that fails.
     fn follow(&mut self, link: &PendingLink) {
         let path = &link.place.path;
         match self.try_follow(link) {
@@ -245,7 +247,7 @@ impl ListingWalk<'_> {
             Err(reason) if link.is_soft => {
                 tracing::debug!("the soft link {path} was not followed: {reason}");
             }
-            Err(reason) => self.found.unfollowed.push(UnfollowedLink {
+            Err(reason) => self.listing.unfollowed.push(UnfollowedLink {
                 path: path.clone(),
                 target: target(&link.group, &link.name),
                 reason,
@@ -253,7 +255,7 @@ impl ListingWalk<'_> {
         }
     }
 
-    /// Visits the object that a link leads to, or says why it cannot.
+    /// Visits the object that a link leads to; the error says why it cannot.
     fn try_follow(&mut self, link: &PendingLink) -> Result<(), OpenError> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
@@ -272,7 +274,7 @@ impl ListingWalk<'_> {
         let Some(name) = end.name else {
             return self.enter(place, end.group);
         };
-        // `visit` would leave out a missing object; here it is an error.
+        // `visit` would leave out a missing object without an error.
         library::object_info(&end.group, &name).map_err(|e| place.wrong(&e))?;
         self.visit(place, &end.group, &name);
         Ok(())

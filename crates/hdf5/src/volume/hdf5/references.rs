@@ -1,7 +1,7 @@
-//! Where the chunks of a dataset lie, for [`Volume::references`](crate::volume::Volume::references)
-//! of a volume that shows it.
+//! Tells in which bytes of which files the chunks of a dataset lie, for
+//! [`Volume::references`](crate::volume::Volume::references).
 //!
-//! Contiguous data is referred to section by section: the last two axes are the chunk.
+//! Contiguous data is referred to as if each section (along the last two axes) were a chunk.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::volume::NoReferences;
 
 /// Chunks in one file: for each its number in the grid, its offset in the file and its length in
 /// bytes.
-type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
+type FileChunks<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
 
 impl StoredDataset {
     /// The grid of the chunks that references stand for, or the reason why there are none.
@@ -31,7 +31,8 @@ impl StoredDataset {
         Ok(Grid::new(&self.shape, &section))
     }
 
-    /// Its filters as numcodecs configures them, or the reason why numcodecs cannot undo one.
+    /// The dataset's filters as numcodecs configures them, or the reason why numcodecs cannot
+    /// decode the chunks.
     pub(super) fn codecs(&self) -> Result<Vec<Value>, String> {
         if !self.stored.plain || self.stored.significant.is_some() {
             return Err("its numbers are packed".to_owned());
@@ -43,19 +44,19 @@ impl StoredDataset {
             .filter(|filter| !matches!(filter.id, 32022 | 32023));
         let codecs = filters.map(|filter| {
             codec(filter).ok_or_else(|| {
-                let filter = filters::describe(filter);
-                format!("it is stored with the filter {filter}, which numcodecs does not have")
+                let name = filters::describe(filter);
+                format!("it is stored with the filter {name}, which numcodecs does not have")
             })
         });
         codecs.collect()
     }
 
-    /// Its stored chunks, by the files in which they lie. Reads the chunk index.
-    pub(super) fn referred_chunks(&self, grid: &Grid) -> Result<Vec<ChunksOf<'_>>, NoReferences> {
+    /// The dataset's stored chunks, by the files in which they lie. Reads the chunk index.
+    pub(super) fn referred_chunks(&self, grid: &Grid) -> Result<Vec<FileChunks<'_>>, NoReferences> {
         let place = self.place();
         let section_bytes = grid.voxels().saturating_mul(self.stored_bytes() as u64);
         let all_bytes = grid.chunks().saturating_mul(section_bytes);
-        let found: Vec<ChunksOf<'_>> = match &self.storage {
+        let files: Vec<FileChunks<'_>> = match &self.storage {
             Storage::Contiguous {
                 address: Some(address),
             } => {
@@ -87,15 +88,15 @@ impl StoredDataset {
                 }
                 let end = entries.iter().map(Entry::end).max().unwrap_or(0);
                 self.file.bytes.ensure_reaches(end, &place)?;
-                let chunk = entries
+                let chunks = entries
                     .iter()
                     .map(|entry| (entry.number, entry.address, u64::from(entry.length)));
-                vec![(&self.file.location, Box::new(chunk))]
+                vec![(&self.file.location, Box::new(chunks))]
             }
             _ => vec![(&self.file.location, Box::new(std::iter::empty()))],
         };
         self.file.bytes.ensure_unchanged(&place)?;
-        Ok(found)
+        Ok(files)
     }
 
     /// The sections of data in external raw files; `None` if a section lies in two files, or a file
@@ -104,20 +105,20 @@ impl StoredDataset {
         &self,
         section_bytes: u64,
         all_bytes: u64,
-    ) -> Option<Vec<ChunksOf<'_>>> {
-        let mut found: Vec<ChunksOf<'_>> = Vec::new();
+    ) -> Option<Vec<FileChunks<'_>>> {
+        let mut files: Vec<FileChunks<'_>> = Vec::new();
         let mut begin = 0;
         for raw in &self.raw {
             let end = raw.length.saturating_add(begin).min(all_bytes);
-            let is_there = raw.position.saturating_add(end - begin) <= raw.identity.length();
-            if !is_there || !end.is_multiple_of(section_bytes.max(1)) {
+            let is_complete = raw.position.saturating_add(end - begin) <= raw.identity.length();
+            if !is_complete || !end.is_multiple_of(section_bytes.max(1)) {
                 return None;
             }
             let sections = sections(section_bytes, begin, end, raw.position);
-            found.push((raw.identity.location(), Box::new(sections)));
+            files.push((raw.identity.location(), Box::new(sections)));
             begin = end;
         }
-        (begin == all_bytes).then_some(found)
+        (begin == all_bytes).then_some(files)
     }
 }
 
@@ -137,7 +138,8 @@ fn sections(
 /// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not
 /// read the same bytes.
 fn codec(filter: &FilterSpec) -> Option<Value> {
-    /// The compressors of Blosc by number. Numcodecs is built without snappy, the empty name.
+    /// The compressors of Blosc by number. Instead of snappy, which numcodecs is built without,
+    /// there is an empty name.
     const COMPRESSORS: [&str; 6] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
     let value = |place: usize| filter.values.get(place).copied().unwrap_or(0).cast_signed();
     Some(match filter.id {

@@ -1,5 +1,5 @@
-//! Tables: the fields of a compound dataset, or the datasets of a group, all of one axis. They are
-//! read in blocks of rows.
+//! Reads the columns of tables, in blocks of rows. A table is a compound dataset, whose fields are
+//! the columns, or a group, whose datasets are; each of these datasets has one axis.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct StoredColumn {
     dataset: Dataset,
     /// The type of a cell in memory.
     cell: Type,
-    /// Whether it is a field of a compound dataset.
+    /// Whether the column is a field of a compound dataset.
     is_field: bool,
     /// The number of rows that are read together.
     block_rows: usize,
@@ -68,7 +68,7 @@ pub(super) fn columns(
     Ok(columns)
 }
 
-/// The columns of one dataset: its fields, or itself.
+/// The columns of one dataset: its fields, or one column without a name.
 fn dataset_columns(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<StoredColumn>> {
     let [rows] = *dataset.shape() else {
         return Err("it does not have exactly one axis".into());
@@ -83,7 +83,6 @@ fn dataset_columns(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Ve
     }
     let (fields, is_field) = match stored.to_descriptor()? {
         Type::Compound(CompoundType { fields, .. }) => (fields, true),
-        // One column, which has no name.
         cell => (vec![CompoundField::new("", cell, 0, 0)], false),
     };
     let columns = fields.into_iter().filter_map(|field| {
@@ -155,21 +154,22 @@ impl StoredColumn {
 
     /// Passes cells to `take`, as texts.
     fn pass_on(&self, cells: &Cells, take: &mut TakeCell<'_>) -> Result<(), String> {
-        let bytes = match cells {
-            Cells::Strings(strings) => return strings.iter().try_for_each(|string| take(string)),
-            Cells::Fixed(bytes) => bytes.chunks_exact(self.cell.size()),
-        };
-        let mut text = String::new();
-        for cell in bytes {
-            if self.is_text {
-                take(fixed_text(cell))?;
-                continue;
+        let size = self.cell.size();
+        match cells {
+            Cells::Strings(strings) => strings.iter().try_for_each(|string| take(string)),
+            Cells::Fixed(bytes) if self.is_text => bytes
+                .chunks_exact(size)
+                .try_for_each(|cell| take(fixed_text(cell))),
+            Cells::Fixed(bytes) => {
+                let mut text = String::new();
+                for number in bytes.chunks_exact(size) {
+                    text.clear();
+                    write_number(&mut text, &self.cell, number)?;
+                    take(text.as_bytes())?;
+                }
+                Ok(())
             }
-            text.clear();
-            write_number(&mut text, &self.cell, cell)?;
-            take(text.as_bytes())?;
         }
-        Ok(())
     }
 }
 

@@ -8,11 +8,12 @@
 //! and Zarr's formats. Of twelve real volumes of 16 and 32 bits in chunks of 64³ voxels, shuffling
 //! makes four larger (by up to 70 %) and eight smaller (by up to 32 %); the median is 12 % smaller.
 //!
-//! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin.
-//! Measured at level 1 on chunks of 64³ voxels, one core: the compression ratios of deflate and
-//! zstd are similar for images (electron micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not
-//! for labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640 MB/s;
-//! zstd compresses 208 to 1549 MB/s and decompresses 719 to 2961 MB/s.
+//! Chunks are compressed by deflate rather than zstd, because every program that reads HDF5 can
+//! decode deflate without a plugin. Measured at level 1 on chunks of 64³ voxels, one core: the
+//! compression ratios of deflate and zstd are similar for images (electron micrographs 1.14 and
+//! 1.13, stains 17.0 and 17.5), but not for labels (37 and 53). Deflate compresses 96 to 300 MB/s
+//! and decompresses 225 to 2640 MB/s; zstd compresses 208 to 1549 MB/s and decompresses 719 to
+//! 2961 MB/s.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -43,7 +44,7 @@ pub struct WriteError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{bytes} bytes of voxels could not be compressed: {problem}")]
 pub struct PackError {
-    /// Their size before compression.
+    /// The size of the voxels.
     pub bytes: usize,
     /// The compressor's message.
     pub problem: String,
@@ -169,7 +170,7 @@ impl Writer {
     }
 }
 
-/// Creates an empty dataset of elements of the type of `_typed`, which may be empty.
+/// Creates an empty dataset. `_typed` only gives the type of its elements.
 fn create<T: H5Type>(
     file: &File,
     path: &str,
