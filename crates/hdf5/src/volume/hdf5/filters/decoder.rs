@@ -64,7 +64,7 @@ pub(super) fn ensure_fits(size: usize, limit: usize) -> Result<(), FilterError> 
 }
 
 /// A generous bound for what any compressor stores for `size` bytes: incompressible data grows far
-/// less than twofold, and the headers of blocks take less than 64 KiB.
+/// less than twofold, and 64 KiB are more than enough for the headers that dominate small chunks.
 pub(super) fn max_compressed(size: usize) -> usize {
     size.saturating_mul(2).saturating_add(64 * 1024)
 }
