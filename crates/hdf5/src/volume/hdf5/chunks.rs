@@ -122,19 +122,19 @@ fn first_of(samples: Samples) -> Samples {
     first
 }
 
-/// As a number of voxels, it stands for all voxels of a chunk. Decoding all of them verifies the
-/// chunk's checksum.
+/// The number of voxels to ask for if the whole chunk is wanted. Decoding a whole chunk verifies
+/// its checksum.
 pub(super) const WHOLE: u64 = u64::MAX;
 
-/// The cache key: the id of what the chunk holds, its number, and the type that its voxels were
-/// decoded to.
+/// The cache key: the chunk's [`StoredDataset::content_id`], its number, and the type that its
+/// voxels were decoded to.
 type ChunkKey = (Fingerprint, u64, VoxelType);
 
 /// The cache of decoded chunks; clones share it.
 #[derive(Clone)]
 pub struct ChunkStore {
     cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
-    /// The maximum size of a cached chunk in bytes, at 8 bytes per voxel.
+    /// The maximum size of a cached chunk in bytes; each voxel counts as 8 bytes, the widest type.
     largest: usize,
     metrics: Arc<Metrics>,
     pub(super) activity: Activity,
@@ -182,8 +182,8 @@ impl ChunkStore {
         &self.activity
     }
 
-    /// Whether chunks of this dataset are cached: they are small enough, or the library lacks one
-    /// of their filters.
+    /// Whether chunks of this dataset are cached: they are small enough, or only voltile can decode
+    /// them, because the library lacks one of their filters.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
         let is_small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
         let must_be_decoded_here =
@@ -286,7 +286,7 @@ pub(super) struct ChunkRequest<'a> {
     pub trace: Option<&'a Trace>,
     /// The id of the client's request, for the log.
     pub request_id: Option<&'a RequestId>,
-    /// The list that it is added to if it is decoded in part.
+    /// The list to which the chunk is added if only part of it is decoded.
     pub unfinished: Option<&'a UnfinishedChunks>,
 }
 

@@ -12,9 +12,9 @@ use super::filters;
 use super::grid::{RANK, product};
 use crate::volume::{ReadCost, ReadError, Tally};
 
-/// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to
-/// see whether they can be read.
-const LIGHT_CHUNK: u64 = 1 << 23;
+/// The maximum number of voxels in a chunk that is decoded merely to test whether a dataset can be
+/// read: the library always decodes whole chunks.
+const MAX_LIGHT_CHUNK: u64 = 1 << 23;
 /// The smallest unit that the system reads from a disk, in bytes.
 const PAGE: u64 = 4096;
 
@@ -22,15 +22,15 @@ impl StoredDataset {
     /// Whether reading one voxel through the library is cheap.
     pub(super) fn is_light(&self) -> bool {
         match &self.storage {
-            Storage::Chunked { .. } => self.grid.voxels() <= LIGHT_CHUNK,
+            Storage::Chunked { .. } => self.grid.voxels() <= MAX_LIGHT_CHUNK,
             _ => true,
         }
     }
 
     /// Its stored size, from the chunk index.
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
-        let all = product(self.grid.shape()).saturating_mul(self.element_bytes);
-        let one = Tally {
+        let all_bytes = product(self.grid.shape()).saturating_mul(self.element_bytes);
+        let empty = Tally {
             datasets: 1,
             ..Tally::default()
         };
@@ -43,30 +43,30 @@ impl StoredDataset {
                     chunks_written,
                     stored_bytes: entries.iter().map(|entry| u64::from(entry.length)).sum(),
                     raw_bytes: chunks_written.saturating_mul(self.chunk_bytes()),
-                    ..one
+                    ..empty
                 }
             }
-            Storage::Contiguous { address: None } | Storage::Virtual => one,
+            Storage::Contiguous { address: None } | Storage::Virtual => empty,
             Storage::Contiguous { .. } | Storage::Compact | Storage::External => Tally {
-                stored_bytes: all,
-                raw_bytes: all,
-                ..one
+                stored_bytes: all_bytes,
+                raw_bytes: all_bytes,
+                ..empty
             },
         })
     }
 
-    /// How the dataset is read, and why, to follow the word "read" in reports.
+    /// How the dataset is read, and why: the text that follows the word "read" in reports.
     pub(super) fn reading(&self) -> String {
+        if self.is_unfiltered() {
+            return "from the mapped file, only the pages needed".to_owned();
+        }
+        if self.pieces_at.is_some() {
+            return "in pieces of whole rows, in parallel".to_owned();
+        }
+        if self.is_decoded_directly() {
+            return "by voltile itself, chunks in parallel".to_owned();
+        }
         let why = match &self.storage {
-            _ if self.is_unfiltered() => {
-                return "from the mapped file, only the pages needed".to_owned();
-            }
-            _ if self.pieces_at.is_some() => {
-                return "in pieces of whole rows, in parallel".to_owned();
-            }
-            Storage::Chunked { .. } if self.is_decoded_directly() => {
-                return "by voltile itself, chunks in parallel".to_owned();
-            }
             Storage::Chunked { .. } if !self.stored.plain => {
                 "only the library converts its number format".to_owned()
             }
@@ -94,17 +94,18 @@ impl StoredDataset {
         match &self.storage {
             Storage::Chunked { .. } if tally.chunks_written == 0 => Some(ReadCost::default()),
             Storage::Chunked { .. } if !self.filters.is_empty() || !self.stored.plain => {
-                let counts = wanted.iter().zip(self.grid.chunk());
-                let counts: Vec<u64> = counts
-                    .map(|(runs, edge)| chunks_touched(runs, *edge))
-                    .collect();
-                let one = ReadCost {
+                let mut chunks = 1u64;
+                for (runs, edge) in wanted.iter().zip(self.grid.chunk()) {
+                    chunks = chunks.saturating_mul(chunks_touched(runs, *edge));
+                }
+                let cost_of_chunk = ReadCost {
                     reads: 1,
                     bytes_read: tally.stored_bytes / tally.chunks_written,
                     bytes_inflated: self.chunk_bytes(),
                 };
-                Some(one.times(product(&counts)))
+                Some(cost_of_chunk.times(chunks))
             }
+            // Without chunks, the grid has one chunk: the whole dataset.
             Storage::Chunked { .. }
             | Storage::Contiguous { address: Some(_) }
             | Storage::External => Some(unfiltered_cost(
@@ -133,20 +134,21 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     count
 }
 
-/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. A part is the
-/// intersection of a run and a chunk; all parts along an axis are assumed to be equally long.
+/// The cost of reading unfiltered voxels. Along each axis, the borders of chunks divide the runs
+/// into parts, which are assumed to be equally long. So the parts form equal boxes, each in one
+/// chunk, and the cost of one box is multiplied by their number.
 fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element_bytes: u64) -> ReadCost {
     let mut extents = Vec::new();
-    let mut parts = 1u64;
+    let mut boxes = 1u64;
     for (runs, edge) in wanted.iter().zip(chunk) {
         let mut parts_along_axis = 0u64;
         for run in runs {
             parts_along_axis += chunks_touched(slice::from_ref(run), *edge);
         }
         extents.push(positions(runs).div_ceil(parts_along_axis.max(1)));
-        parts = parts.saturating_mul(parts_along_axis);
+        boxes = boxes.saturating_mul(parts_along_axis);
     }
-    pages(chunk, &extents, element_bytes).times(parts)
+    box_cost(chunk, &extents, element_bytes).times(boxes)
 }
 
 /// The number of positions in runs.
@@ -154,10 +156,10 @@ fn positions(runs: &[Range<u64>]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
 }
 
-/// The pages that contain a box of these extents in a dense array of this shape. Runs less than a
-/// page apart count as one: with 1-byte elements, a box of [1, 3, 10] in a shape of [9, 9, 100] is
-/// one run of 210 bytes, in a shape of [9, 9, 10000] it is three runs of 10 bytes.
-fn pages(shape: &[u64], extents: &[u64], element_bytes: u64) -> ReadCost {
+/// The cost of reading a box of these extents in a dense array of this shape, in whole pages. Runs
+/// less than a page apart count as one: with 1-byte elements, a box of [1, 3, 10] in a shape of
+/// [9, 9, 100] is one run of 210 bytes, in a shape of [9, 9, 10000] it is three runs of 10 bytes.
+fn box_cost(shape: &[u64], extents: &[u64], element_bytes: u64) -> ReadCost {
     // The distance between adjacent positions along the axis, in bytes.
     let mut stride = element_bytes;
     // The length in bytes, and the number, of the runs along the axes so far.
@@ -165,12 +167,13 @@ fn pages(shape: &[u64], extents: &[u64], element_bytes: u64) -> ReadCost {
     let mut reads = 1u64;
     for (extent, wanted) in shape.iter().zip(extents).rev() {
         if stride <= run.saturating_add(PAGE) {
-            // From the first of the wanted positions to the end of the last.
+            // One run, gaps included: from the first of the wanted positions to the end of the last.
             run = wanted
                 .saturating_sub(1)
                 .saturating_mul(stride)
                 .saturating_add(run);
         } else {
+            // The positions are too far apart: a run for each.
             reads = reads.saturating_mul(*wanted);
         }
         stride = stride.saturating_mul(*extent);

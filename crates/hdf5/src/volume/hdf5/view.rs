@@ -19,8 +19,8 @@ pub struct View {
     pub reinterpret_as: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
-    /// Maps stored values to the values that they stand for; `None`: they stand for themselves.
-    /// Applied by the catalogue, on top of the dataset's volume.
+    /// Maps stored values to the values that they stand for; `None`: stored values are shown as
+    /// they are. Applied by the catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
     /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase
     /// are computed by the catalogue.
@@ -61,13 +61,14 @@ impl View {
         for (axis, position) in &self.fixed {
             words.push_str(&format!(" {axis}={position}"));
         }
-        let values = self.values.as_ref();
+        // The digest stands for the values, which would make a long text.
+        let values = self.values.as_ref().map(Values::digest);
         let is_repeated = self.repeat != Xyz::all(1);
         let further = [
             self.reinterpret_as
                 .map(|voxel| format!(" meaning {}", voxel.name())),
             self.size.map(|size| format!(" within {size}")),
-            values.map(|values| format!(" standing for {}", values.digest())),
+            values.map(|digest| format!(" standing for {digest}")),
             self.part.map(|part| format!(" {}", part.name())),
             is_repeated.then(|| format!(" repeated {}", self.repeat)),
         ];
@@ -80,8 +81,8 @@ impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.axes, &self.fixed, self.reinterpret_as).hash(state);
         (self.size, &self.values).hash(state);
-        // Hashed only if they are set: all other volumes keep the keys that they had before voxels
-        // could be repeated, or complex.
+        // Hashed only if set: without them, the hash, and with it the keys of tiles, is the same as
+        // in versions that had neither, and existing caches remain valid.
         if self.repeat != Xyz::all(1) {
             self.repeat.hash(state);
         }

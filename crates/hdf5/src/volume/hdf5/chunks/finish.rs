@@ -1,10 +1,10 @@
 //! Decides how far chunks are decoded, and finishes prefix-decoded chunks while threads are idle.
 //!
-//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile
-//! needs half of each chunk on average. If more of it is wanted later, all of its slices probably
-//! are, and it is decoded whole. But if requests have paused lately, a person is looking at the
-//! tiles: decoding a screen full of chunks whole would take too long, and they are finished in the
-//! next pauses.
+//! Where the filters allow it, a chunk is decoded only up to the last wanted voxel: for a random
+//! tile, that is half of the chunk on average. When more of the same chunk is wanted later, the
+//! client is probably scrolling through all slices of the chunk, so it is decoded whole. But if
+//! requests have paused lately, a person is looking at the tiles: decoding a screen full of whole
+//! chunks would take too long, so these chunks are finished in the next pauses.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -20,7 +20,7 @@ use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::index::Entry;
 use crate::volume::{ReadError, VoxelType};
 
-/// When the checksums of chunks that are needed only in part are compared.
+/// When the checksum of a chunk is verified if only a part of the chunk is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
@@ -29,7 +29,7 @@ pub enum Verify {
     Idle,
     /// Before anything is shown: every chunk is decoded completely.
     Always,
-    /// Not unless the rest of the chunk is needed.
+    /// Only if the whole chunk is decoded for another reason.
     Never,
 }
 
@@ -54,7 +54,7 @@ impl ChunkStore {
     }
 
     /// The number of voxels of a chunk to decode, counted from its first one. `decoded_at` is the
-    /// time when a shorter prefix of it was decoded; `None` if the cache has none.
+    /// time when the cached prefix, which is too short, was decoded; `None` if none is cached.
     fn voxels_to_decode(&self, wanted: &ChunkRequest<'_>, decoded_at: Option<Instant>) -> u64 {
         let verify = self.verify();
         if verify == Verify::Always
@@ -68,12 +68,13 @@ impl ChunkStore {
         let a_tenth_more = wanted.voxels + wanted.voxels / 10;
         match decoded_at {
             None if is_interactive => a_tenth_more,
-            None if self.follows_a_whole_one(wanted) => WHOLE,
+            None if self.scrolls_into_chunk(wanted) => WHOLE,
             None => wanted.voxels,
             // The chunk is wanted again, but only after a pause.
             Some(time) if is_interactive && self.activity.last_pause() > time => a_tenth_more,
-            // The next slice came without a pause. A short prefix delays it least; doubling limits
-            // the number of voxels that are decoded again.
+            // The next slice came without a pause. Every longer prefix is decoded again from the
+            // first voxel: doubling it keeps this repeated work small, and delays the slice less
+            // than the whole chunk, as long as the prefix is much shorter.
             Some(_) if is_interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
                 2 * wanted.voxels
             }
@@ -86,9 +87,9 @@ impl ChunkStore {
     /// is cached whole: a client is scrolling, and will want every slice. A constant chunk does not
     /// count, since it is cached whole in any case.
     ///
-    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the
-    /// scroll, every slice decodes its chunks anew, and whole chunks cost twice as much.
-    fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
+    /// Only for chunks of at least 16 slices: if the cache is too small to keep the chunk until its
+    /// next slice is wanted, it is decoded whole in vain, but only for one slice in 16.
+    fn scrolls_into_chunk(&self, wanted: &ChunkRequest<'_>) -> bool {
         let dataset = wanted.dataset;
         let at = &wanted.at;
         let chunk = dataset.grid.chunk();
@@ -98,7 +99,8 @@ impl ChunkStore {
         let Some(before) = at[axis].checked_sub(1) else {
             return false;
         };
-        if chunk[axis] < 16 || wanted.voxels > dataset.grid.voxels() / chunk[axis] {
+        let slice_voxels = dataset.grid.voxels() / chunk[axis];
+        if chunk[axis] < 16 || wanted.voxels > slice_voxels {
             return false;
         }
         let mut previous = *wanted;
@@ -125,21 +127,24 @@ impl ChunkStore {
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
             Err(error) => {
-                // Called in any case: it refuses a corrupt chunk.
-                let may_show_prefix = self.may_show_prefix(&error, wanted);
-                let has_more = voxels > wanted.voxels && wanted.voxels < dataset.grid.voxels();
-                if !may_show_prefix || !has_more {
+                let verifies = self.verify() != Verify::Never;
+                if verifies && matches!(error, ReadError::Corrupt { .. }) {
+                    self.refuse(&error, wanted);
+                }
+                let is_refused = verifies && dataset.is_corrupt(&wanted.at);
+                let wants_less = wanted.voxels < voxels.min(dataset.grid.voxels());
+                if is_refused || !wants_less {
                     return Err(error);
                 }
+                let prefix = decode(wanted.voxels);
                 if voxels == WHOLE {
                     warn_of(&error, wanted.request_id);
+                    // Nothing is left to be finished: the whole chunk could not be decoded.
+                    if let Ok(prefix) = &prefix {
+                        prefix.settle();
+                    }
                 }
-                let chunk = decode(wanted.voxels)?;
-                // Nothing is left to be finished: the rest could not be decoded just now.
-                if voxels == WHOLE {
-                    chunk.settle();
-                }
-                chunk
+                prefix?
             }
         };
         self.metrics
@@ -147,18 +152,6 @@ impl ChunkStore {
             .inc_by(chunk.samples.bytes().len() as u64);
         self.note_unfinished(&chunk, wanted);
         Ok(chunk)
-    }
-
-    /// Whether a prefix of a chunk that could not be decoded further may be shown. Refuses the
-    /// chunk if it is corrupt.
-    fn may_show_prefix(&self, error: &ReadError, wanted: &ChunkRequest<'_>) -> bool {
-        if self.verify == Verify::Never {
-            return true;
-        }
-        if matches!(error, ReadError::Corrupt { .. }) {
-            self.refuse(error, wanted);
-        }
-        !wanted.dataset.is_corrupt(&wanted.at)
     }
 
     /// If a chunk was decoded in part, adds it to the read's list of unfinished chunks.
@@ -202,7 +195,7 @@ pub struct UnfinishedChunk {
 }
 
 impl UnfinishedChunk {
-    /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
+    /// Decodes the whole chunk. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
     /// every read of the chunk fails.
     pub fn finish(&self) -> Result<(), ReadError> {
         let store = &self.store;
