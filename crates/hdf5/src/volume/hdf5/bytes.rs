@@ -88,11 +88,14 @@ impl FileBytes {
             .open(resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata, resolved)?;
-        let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
-        let mut is_growing = growing.map_or_else(is_marked, Ok)?;
+        let given_or_marked = || match growing {
+            Some(growing) => Ok(growing),
+            None => beginning::is_marked_as_written(&|into, at| file.read_at(into, at)),
+        };
+        let mut is_growing = given_or_marked()?;
         // A file that is known to grow is not waited for. Nor does a thread sleep while it holds
-        // the library's lock, for which other threads wait: it opens only files whose identity was
-        // taken before ([`FileBytes::open_as`]).
+        // the library's lock, which other threads want: it need not, because it then opens only
+        // files whose identity was taken before ([`FileBytes::open_as`]).
         let may_sleep = growing != Some(true) && !library_lock::is_held_here();
         let waits = if may_sleep { MAX_WAITS } else { 0 };
         for _ in 0..waits {
@@ -106,7 +109,7 @@ impl FileBytes {
             busy = reading();
             metadata = file.metadata()?;
             // Read after the metadata: a writer that closes the file from now on changes them.
-            is_growing = growing.map_or_else(is_marked, Ok)?;
+            is_growing = given_or_marked()?;
         }
         let identity = FileIdentity::new(resolved, &metadata).growing_if(is_growing);
         ensure_is_there(&identity)?;
@@ -137,7 +140,8 @@ impl FileBytes {
         }
     }
 
-    /// Opens the file with this identity; fails if there is another one at its path.
+    /// Opens the file with this identity; fails if its path leads to another file, or if it has
+    /// changed.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
         let opened = Self::open(identity.path(), Some(growing))?;
         let identity = identity.clone().growing_if(growing);
@@ -146,13 +150,13 @@ impl FileBytes {
             identity,
             ..opened
         };
-        bytes
-            .unchanged_length()?
-            .map(|_| bytes)
-            .ok_or_else(changed_error)
+        if bytes.unchanged_length()?.is_none() {
+            return Err(changed_error());
+        }
+        Ok(bytes)
     }
 
-    /// Notes that a growing file was written anew: from now on, it has changed.
+    /// Notes that a growing file was written anew: from now on, it counts as changed.
     pub fn note_rewritten(&self) {
         self.greatest_length.store(u64::MAX, Ordering::SeqCst);
     }
@@ -262,9 +266,10 @@ impl FileBytes {
                 Err(error) => return Err(error),
             }
         }
-        self.unchanged_length()?
-            .map(|_| done)
-            .ok_or_else(changed_error)
+        if self.unchanged_length()?.is_none() {
+            return Err(changed_error());
+        }
+        Ok(done)
     }
 
     /// The object in a store that the bytes come from; `None` for a local file.
@@ -289,8 +294,8 @@ impl FileBytes {
         Some(ReadError::of_store(place, failure))
     }
 
-    /// The bytes of each range, which hold metadata. All ranges of an object are fetched together.
-    /// `place` is for errors.
+    /// Reads ranges of metadata, and returns the bytes of each. The ranges of an object in a store
+    /// are fetched together. `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Some(object) = self.object() {
             object
@@ -382,8 +387,8 @@ fn ensure_regular(metadata: &std::fs::Metadata, path: &Path) -> io::Result<()> {
     )))
 }
 
-/// For how much longer a further write could leave the same modification time; `None` if it cannot
-/// any more.
+/// The remaining time in which another write would leave the modification time as it is; `None` if
+/// that time is over.
 fn rest_of_tick(metadata: &std::fs::Metadata) -> Option<Duration> {
     let tick = if metadata.mtime_nsec() == 0 {
         COARSE_TICK

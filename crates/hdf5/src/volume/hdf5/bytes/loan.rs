@@ -79,15 +79,15 @@ impl Borrowed<'_> {
             return false;
         };
         let is_populated = mapping.populate(&(address as usize..end as usize));
-        // `count_populated` may drop the slot's mapping, which ends once nobody holds it.
+        // `count_populated` may drop the slot's mapping, which is unmapped once nobody holds it.
         drop(mapping);
         mapping_slot.count_populated(length as u64);
         is_populated
     }
 
-    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `is_dense`
-    /// if it copies most of them. Fails and discards the result of `work` if bytes turn out to be
-    /// missing.
+    /// Lends `length` bytes at an offset in the file to `work`, which copies from them. `is_dense`:
+    /// it copies so many that reading all of them ahead is worthwhile. Fails and discards the
+    /// result of `work` if bytes turn out to be missing.
     pub fn lend<T>(
         &self,
         address: u64,

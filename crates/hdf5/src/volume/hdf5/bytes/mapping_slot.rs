@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 
 use crate::volume::hdf5::mapping::Mapping;
 
-/// After this many bytes have been populated, the mapping is made anew: the system frees its page
-/// tables, 2 MiB for each GiB, only together with it.
+/// After this many bytes have been populated, the mapping is made anew: only then does the system
+/// free the page tables of the old one, which take 2 MiB for each GiB.
 const MAX_POPULATED: u64 = 4 << 30;
 
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
 #[derive(Debug, Default)]
 pub(super) struct MappingSlot {
     mapping: Mutex<Option<Arc<Mapping>>>,
-    /// Whether the file can be mapped; set when that is first asked.
+    /// Whether the file can be mapped; unset until a caller asks for it.
     pub can_be_mapped: OnceLock<bool>,
     /// The number of bytes that were populated since the mapping was made anew.
     populated: AtomicU64,
@@ -43,7 +43,7 @@ impl MappingSlot {
         drop(dropped);
     }
 
-    /// Counts bytes that were populated; drops the mapping when they are too many.
+    /// Counts bytes that were populated; drops the mapping when it has [`MAX_POPULATED`].
     pub fn count_populated(&self, length: u64) {
         let before = self.populated.fetch_add(length, Ordering::Relaxed);
         if before + length >= MAX_POPULATED {

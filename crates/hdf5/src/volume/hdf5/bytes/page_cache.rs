@@ -19,9 +19,9 @@ impl FileBytes {
         preadv2(file, into, position, ReadWriteFlags::NOWAIT) == Ok(1)
     }
 
-    /// A range of the file, if all of it is in the page cache and the file is unchanged; otherwise
-    /// `None`, also on file systems that cannot tell. A range of an object in a store, if it has
-    /// just been fetched.
+    /// A range of a local file, if all of it is in the page cache, or of an object in a store, if
+    /// it has just been fetched. `None` if not, if the file has changed, and on file systems that
+    /// cannot tell.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
         let file = match &self.source {
             ByteSource::File { file, .. } => file,
@@ -30,11 +30,11 @@ impl FileBytes {
                 return self.unchanged_length().ok()?.map(|_| bytes);
             }
         };
-        let mut read = ReadBuffer::of_length(length);
-        let into = &mut [IoSliceMut::new(read.bytes_mut())];
+        let mut buffer = ReadBuffer::of_length(length);
+        let into = &mut [IoSliceMut::new(buffer.bytes_mut())];
         let count = preadv2(file, into, position, ReadWriteFlags::NOWAIT).ok()?;
         // Checked last: the bytes are valid only if the file did not change during the read.
         let is_valid = count == length && self.unchanged_length().ok()?.is_some();
-        is_valid.then(|| Bytes::from_owner(read))
+        is_valid.then(|| Bytes::from_owner(buffer))
     }
 }

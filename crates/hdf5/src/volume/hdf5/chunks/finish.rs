@@ -195,8 +195,8 @@ pub struct UnfinishedChunk {
 }
 
 impl UnfinishedChunk {
-    /// Decodes the whole chunk. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
-    /// every read of the chunk fails.
+    /// Decodes the whole chunk. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from
+    /// then on, every read of the chunk fails.
     pub fn finish(&self) -> Result<(), ReadError> {
         let store = &self.store;
         // The file may have been closed.
