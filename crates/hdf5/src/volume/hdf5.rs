@@ -91,8 +91,8 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Opens public files and follows links to files below the folder of each. Files that are
-    /// marked as being written may grow.
+    /// For public files, which may link to files below their own folders, and may grow if they are
+    /// marked as being written.
     pub fn new(chunks: ChunkStore) -> Self {
         Self {
             files: Arc::default(),
@@ -103,7 +103,7 @@ impl Opener {
         }
     }
 
-    /// Opens a file, or finds it open; its location has no symbolic links.
+    /// Opens a file, or finds it open; its location must not contain symbolic links.
     fn open_resolved(&self, location: Location) -> Result<Arc<StoredFile>, OpenError> {
         self.files.open_resolved(location, self.growing)
     }
@@ -111,8 +111,10 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let unresolved = location.path().filter(|_| *location != file.location);
-        let alias = unresolved.map(FileIdentity::of_unresolved);
+        let alias = match location.path() {
+            Some(path) if *location != file.location => Some(FileIdentity::of_unresolved(path)),
+            _ => None,
+        };
         Ok(OpenFile {
             file,
             alias,
@@ -158,7 +160,7 @@ impl OpenFile {
         self.opener.files.store()
     }
 
-    /// The contribution of files to keys if they are read through this file.
+    /// Hashes `files` into the key of what is made from them, under this file's rules of access.
     pub fn key_of<'a>(&self, files: impl IntoIterator<Item = &'a FileIdentity>) -> KeyOf<'a> {
         KeyOf::files(files, self.opener.access)
     }
@@ -183,8 +185,8 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Keeps every dataset open that this or a clone of it opens until the result is dropped, so
-    /// that opening it again costs nothing.
+    /// Until the result is dropped, keeps every dataset open that this or a clone of it opens, so
+    /// that opening the dataset again costs nothing.
     pub fn keep_datasets(&self) -> KeptDatasets {
         self.datasets.lock().get_or_insert_default();
         KeptDatasets(Arc::clone(&self.datasets))
@@ -200,9 +202,9 @@ impl OpenFile {
         if let Some(known) = known {
             return Ok(known);
         }
-        let (found, files) = self.follower().dataset(&self.file, path)?;
+        let (found, audited) = self.follower().dataset(&self.file, path)?;
         let access = self.opener.access;
-        let dataset = StoredDataset::new(&found.file, &found.object, path, files, access)?;
+        let dataset = StoredDataset::new(&found.file, &found.object, path, audited, access)?;
         let dataset = Arc::new(dataset);
         if let Some(all) = &mut *self.datasets.lock() {
             all.insert(path.to_owned(), Arc::clone(&dataset));
@@ -258,8 +260,8 @@ impl OpenFile {
     /// The names in the group at `path`, sorted; empty if there is no group. A group that
     /// cannot be opened, or is listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
-        let found = self.follower().node(&self.file, path);
-        match found.map(|found| found.object) {
+        let node = self.follower().node(&self.file, path);
+        match node.map(|found| found.object) {
             Ok(Node::Group(group)) => listing::names(&group),
             Ok(Node::Dataset(_)) | Err(OpenError::Missing { .. }) => Vec::new(),
             Err(error) => {
@@ -282,13 +284,13 @@ impl OpenFile {
     pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
         stalls::ensure_answer([&*self.file.bytes.path]).ok()?;
         library_lock::ensure_available().ok()?;
-        let found = self.quiet_follower().node(&self.file, path).ok()?.object;
-        let members = if let Node::Group(group) = &found {
+        let node = self.quiet_follower().node(&self.file, path).ok()?.object;
+        let members = if let Node::Group(group) = &node {
             listing::members(group)
         } else {
             Vec::new()
         };
-        Some((Attributes::from_node(&found), members))
+        Some((Attributes::from_node(&node), members))
     }
 
     /// The text of the small dataset at `path`, if it exists; several strings are concatenated.
@@ -303,7 +305,8 @@ impl OpenFile {
         attributes::numbers(&found.object, attributes::MAX_VALUES)
     }
 
-    /// The numbers of the dataset at `path`, which may have one for each slice of a long series.
+    /// Like [`OpenFile::numbers`], but for a longer dataset: it may have a number for each slice of
+    /// a long series.
     pub fn table(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::numbers(&found.object, attributes::MAX_IN_TABLE)

@@ -11,10 +11,10 @@ use voltile_base::text::joined;
 
 use super::links::Node;
 
-/// The maximum number of values of an attribute or small dataset that is read; the known layouts
-/// need fewer.
+/// The maximum number of values that are read from an attribute or a small dataset; the known
+/// layouts need fewer.
 pub(super) const MAX_VALUES: usize = 1 << 16;
-/// The maximum length of a table, with a number for each slice, that is read.
+/// The maximum number of values that are read from a table, which may have one for each slice.
 pub(super) const MAX_IN_TABLE: usize = 1 << 24;
 
 /// Arrays of more values are not shown to people.
@@ -159,8 +159,8 @@ pub(super) fn texts(values: &Container) -> Option<Vec<String>> {
     if values.size() > MAX_VALUES {
         return None;
     }
-    // The length of strings of fixed length is a compile-time parameter, so they are read into the
-    // next larger type. Long strings take much memory: only few are read at once.
+    // The length of a fixed-length string is a compile-time parameter, so strings are read into the
+    // next longer one of four types. Long strings take much memory: only few are read at once.
     let size = values.size();
     match descriptor(values)? {
         Type::VarLenUnicode => texts_of::<VarLenUnicode>(values),
@@ -180,8 +180,8 @@ pub(super) fn texts(values: &Container) -> Option<Vec<String>> {
 /// Reads strings, each of which ends at the first zero byte.
 fn texts_of<T: H5Type + AsRef<[u8]>>(values: &Container) -> Option<Vec<String>> {
     let mut texts = Vec::new();
-    for part in &values.read_raw::<T>().ok()? {
-        let text = part.as_ref().split(|byte| *byte == 0).next();
+    for string in &values.read_raw::<T>().ok()? {
+        let text = string.as_ref().split(|byte| *byte == 0).next();
         texts.push(legible(text.unwrap_or_default()));
     }
     Some(texts)

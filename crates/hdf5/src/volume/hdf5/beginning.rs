@@ -3,14 +3,17 @@
 //!
 //! It is read without the library, which says only that it cannot open a file.
 //!
-//! A superblock begins with a signature of 8 bytes. The fields that are read lie at these bytes:
+//! A superblock begins with a signature of 8 bytes. The fields that are read begin at these bytes:
 //!
 //! ```text
-//! version             8:   0    1    2 or 3
-//! size of an address      13   13         9
-//! flags                    –    –        11
-//! base address            24   28        12   then one other address, then the end of the file
+//! field                in version 0    1    2 or 3
+//! version                         8    8         8
+//! size of an address             13   13         9
+//! flags                           –    –        11
+//! base address                   24   28        12
 //! ```
+//!
+//! After the base address come one other address, then the address of the end of the file.
 
 use std::fs::File;
 use std::io;
@@ -104,13 +107,13 @@ pub fn is_hdf5(file: &File) -> io::Result<bool> {
     Ok(place.is_some())
 }
 
-/// Names the format of a folder that is a tree of chunks, such as "a Zarr tree"; `None` if it is no
-/// such tree.
+/// Names the format of a folder that is a tree of chunks, such as "a Zarr tree"; `None` for any
+/// other folder.
 pub fn tree_at(folder: &Path) -> Option<&'static str> {
     let marked = TREES
         .iter()
         .find(|(marker, _)| folder.join(marker).symlink_metadata().is_ok());
-    marked.map(|(_, what)| *what)
+    marked.map(|(_, format)| *format)
 }
 
 /// The position of the superblock: 0, or behind a user block of 512 bytes or a larger power of two,
@@ -118,9 +121,9 @@ pub fn tree_at(folder: &Path) -> Option<&'static str> {
 fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
     let mut place: u64 = 0;
     while place < end {
-        let mut found = [0; SIGNATURE.len()];
-        read(&mut found, place)?;
-        if found == SIGNATURE {
+        let mut bytes = [0; SIGNATURE.len()];
+        read(&mut bytes, place)?;
+        if bytes == SIGNATURE {
             return Ok(Some(place));
         }
         place = place.saturating_mul(2).max(512);
@@ -131,8 +134,9 @@ fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
 /// The name of the family driver in the driver information block.
 const FAMILY: &[u8] = b"NCSAfami";
 
-/// The end of an HDF5 file of this length according to its superblock; `None` if the superblock
-/// does not tell, or need not be right, because the file is being written in SWMR mode.
+/// The byte at which an HDF5 file should end according to its superblock, `length` being the
+/// length that the file has. `None` if the superblock cannot be read, or if the file is being
+/// written in SWMR mode: the superblock may then be outdated.
 pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     let place = superblock_at(read, length).ok()??;
     let mut bytes = [0; SUPERBLOCK_BYTES];

@@ -14,7 +14,7 @@
 //! does not answer.
 //!
 //! Whoever writes the record of a file decides which tiles are shown of it. So a record is believed
-//! only if nobody but this user can have written it. Only those who may read the file may read its
+//! only if nobody but this user can have written it. Only users who may read the file may read its
 //! record.
 
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// With a cache directory in which digests may be kept too.
+    /// `cache` is a cache directory; it has the digests of files whose folders cannot be written.
     pub fn new(cache: Option<PathBuf>) -> Self {
         Self {
             cache,
@@ -116,10 +116,10 @@ impl Digests {
         if let Some(digest) = places.iter().find_map(|place| recorded_at(place, state)) {
             return Ok(digest);
         }
-        let Some((place, mut record)) = places
+        let opened = places
             .iter()
-            .find_map(|place| Some((place, open_record(place)?)))
-        else {
+            .find_map(|place| Some((place, open_record(place)?)));
+        let Some((place, mut record)) = opened else {
             tracing::warn!(
                 "the digest of {} can be kept neither beside it nor in cache.directory: it is computed at every start",
                 bytes.path.display()
@@ -207,8 +207,8 @@ fn recorded_at(place: &Path, state: &str) -> Option<blake3::Hash> {
     read_record(&mut record, state)
 }
 
-/// Opens a record for writing, and makes it and its folder if they do not exist; `None` if that is
-/// not allowed, or if the record that is there is not believed.
+/// Opens a record for writing; creates the record and its folder if they do not exist. `None` if
+/// that is not allowed, or if an existing record is not believed.
 fn open_record(place: &Path) -> Option<File> {
     let folder = place.parent()?;
     if folder.ends_with(FOLDER) {

@@ -105,24 +105,24 @@ impl OpenRawFiles<'_> {
         for (raw, slot) in dataset.raw.iter().zip(&mut self.files) {
             let ends = begins.saturating_add(raw.length);
             if position < ends && !into.is_empty() {
-                let here = (ends - position).min(into.len() as u64) as usize;
-                let (now, later) = into.split_at_mut(here);
+                let length = (ends - position).min(into.len() as u64) as usize;
+                let (from_this, from_next) = into.split_at_mut(length);
                 let name = raw.identity.path().display();
                 let place = format!("{}, raw file {name}", dataset.place());
-                let from = raw.position.saturating_add(position - begins);
+                let position_in_file = raw.position.saturating_add(position - begins);
                 let file = match slot {
                     Some(file) => file,
                     None => slot.insert(open(raw, dataset.file.bytes.is_growing(), &place)?),
                 };
-                let read = file.read_at(now, from).map_err(|e| {
+                let read = file.read_at(from_this, position_in_file).map_err(|e| {
                     file.ensure_unchanged(&place)
                         .err()
                         .unwrap_or_else(|| system(&place, &e))
                 })?;
                 // Bytes beyond the end of a raw file are 0, as in the library.
-                now[read..].fill(0);
+                from_this[read..].fill(0);
                 position = ends;
-                into = later;
+                into = from_next;
             }
             begins = ends;
         }

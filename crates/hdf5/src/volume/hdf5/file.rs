@@ -137,11 +137,11 @@ const OPEN_ELSEWHERE: &str = "it is being written by a program that does not let
     that program has closed it, or if it writes in SWMR mode. If no program writes it, the last one has crashed: remove the \
     mark with `h5clear -s`";
 
-/// The notice that a file ends before the end that its superblock states. Nothing is missing from a
-/// file that grows.
+/// The notice that a file ends before the end that its superblock states; `None` if it does not, or
+/// if it is growing.
 ///
-/// The library would refuse the file, but our file driver does not tell it the length
-/// ([`super::library`]).
+/// The library would refuse to open a file that is too short, but our file driver does not tell it
+/// the length ([`super::library`]).
 fn truncation(bytes: &FileBytes) -> Option<String> {
     if bytes.is_growing() {
         return None;
@@ -208,8 +208,7 @@ impl Files {
         }
     }
 
-    /// Saves the metadata of objects in stores, as far as it was read, for the next start of the
-    /// program.
+    /// Saves the metadata that was read from objects in stores, for the next start of the program.
     pub fn save_metadata(&self) {
         let slots: Vec<Arc<FileSlot>> = self.open.lock().values().cloned().collect();
         for file in slots.iter().filter_map(|slot| slot.open_file()) {
@@ -302,7 +301,7 @@ impl Files {
     /// The notice that the end of an open file is missing, if it is; `file` is its location without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        // Of a file that is opened as a growing one, nothing is missing.
+        // Not `Some(true)`: nothing is missing from a file that is opened as a growing one.
         [None, Some(false)].into_iter().find_map(|growing| {
             let slot = self.open.lock().get(&(file.clone(), growing)).cloned()?;
             slot.open_file()?.truncation.clone()
@@ -358,9 +357,10 @@ impl Files {
         {
             return Ok(Arc::clone(before));
         }
-        let opened = StoredFile::open(resolved, growing, before.as_deref(), self);
-        // After a failure, the file is not taken for one that has only grown.
-        let opened = Arc::new(opened.inspect_err(|_| *file = Weak::new())?);
+        // If this fails, the file will not be taken for one that has only grown.
+        *file = Weak::new();
+        let opened = StoredFile::open(resolved, growing, before.as_deref(), self)?;
+        let opened = Arc::new(opened);
         *file = Arc::downgrade(&opened);
         if let Some(held) = self.held.lock().upgrade() {
             held.0.lock().push(Arc::clone(&opened));
