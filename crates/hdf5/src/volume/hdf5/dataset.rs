@@ -80,8 +80,8 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first; the extents of arrays and colours in its elements come
-    /// last, the two parts of complex numbers are left out.
+    /// The extents, slowest axis first. If its elements are arrays or colours, their extents come
+    /// last; the two parts of complex numbers do not count as an axis.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
@@ -91,13 +91,14 @@ pub struct StoredDataset {
     pub files: Vec<FileIdentity>,
     /// The files, and the sources within files, that do not exist.
     pub missing: MissingFiles,
-    /// The parts of it whose sources do not exist; each is where its stripes along all axes cross.
+    /// The parts of it whose sources do not exist; each part is the intersection of its stripes
+    /// along all axes.
     gaps: Vec<[Stripes; RANK]>,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
     /// The decoder of these filters; `None` if only the library supports all of them.
     pub(super) pipeline: Option<Pipeline>,
-    /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
+    /// Identifies its chunks in the cache; the same whenever this generation of its file is opened.
     pub(super) id: Fingerprint,
     /// Identifies it and its coding in all generations of a growing file; `None` if its file does
     /// not grow.
@@ -127,7 +128,7 @@ pub struct StoredDataset {
 
 /// The extents of a dataset, and the type of its elements.
 struct ElementLayout {
-    /// The extents as the library knows them.
+    /// The extents that the library knows.
     own_shape: Vec<u64>,
     /// These extents, followed by the extents of the numbers in an element.
     full_shape: Vec<u64>,
@@ -154,19 +155,22 @@ impl ElementLayout {
         } else {
             full_shape.clone()
         };
-        let not_a_volume = |what: String, may_be_pictures: bool| OpenError::NotAVolume {
+        let has_rows = own_shape.iter().filter(|extent| **extent > 1).count() > 1;
+        let may_be_pictures = match &stored {
+            Ok(_) => full_shape.len() > RANK,
+            Err(other) => other.may_hold_pictures || (has_rows && !other.is_text),
+        };
+        let not_a_volume = |what: String| OpenError::NotAVolume {
             file: file.clone(),
             object: path.to_owned(),
             what,
             elements: product(&shape),
             may_be_pictures,
         };
-        let has_rows = own_shape.iter().filter(|extent| **extent > 1).count() > 1;
         if let Err(other) = &stored
-            && (other.may_hold_pictures || (has_rows && !other.is_text))
+            && may_be_pictures
         {
-            let what = format!("the elements are {}", other.what);
-            return Err(not_a_volume(what, true));
+            return Err(not_a_volume(format!("the elements are {}", other.what)));
         }
         if !(2..=RANK).contains(&shape.len()) || full_shape.len() > RANK {
             let complex = if is_complex {
@@ -175,8 +179,7 @@ impl ElementLayout {
                 ""
             };
             let what = format!("its shape is {shape:?}; a volume has 2 to {RANK} axes{complex}");
-            let may_be_pictures = full_shape.len() > RANK && stored.is_ok();
-            return Err(not_a_volume(what, may_be_pictures));
+            return Err(not_a_volume(what));
         }
         // A number takes at most 8 bytes in memory, and lengths in memory fit an `i64`.
         let bytes = full_shape
@@ -187,8 +190,8 @@ impl ElementLayout {
                 "its shape {shape:?} is impossibly large; the file may be damaged"
             )));
         }
-        let stored = stored
-            .map_err(|other| not_a_volume(format!("the elements are {}", other.what), false))?;
+        let stored =
+            stored.map_err(|other| not_a_volume(format!("the elements are {}", other.what)))?;
         Ok(Self {
             own_shape,
             full_shape,
@@ -197,8 +200,8 @@ impl ElementLayout {
         })
     }
 
-    /// The grid of the chunks or pieces as the library knows it, and the grid that has the axes of
-    /// the numbers in an element, too.
+    /// The grid of chunks or pieces along the axes that the library knows, and the grid that also
+    /// has the axes of the numbers in an element.
     fn grids(&self, storage: &Storage, is_in_pieces: bool) -> (Grid, Grid) {
         let own_shape = &self.own_shape;
         let full_shape = &self.full_shape;
@@ -214,7 +217,7 @@ impl ElementLayout {
                 let pieces = pieces::grid(full_shape, self.stored.voxel.stored_bytes() as u64);
                 (pieces, pieces)
             }
-            // All of it counts as one chunk.
+            // The whole dataset counts as one chunk.
             _ => (
                 Grid::new(own_shape, own_shape),
                 Grid::new(full_shape, full_shape),
@@ -324,8 +327,8 @@ impl StoredDataset {
         missing
     }
 
-    /// The names of the filters that cannot be decoded here. Reading a chunk that went through one
-    /// of them is an error. Decodes a chunk if the filters alone do not tell.
+    /// The names of the filters that are missing here: chunks that went through them cannot be
+    /// read. Decodes a chunk if the list of filters alone does not tell.
     fn missing_filters(&self) -> Vec<String> {
         let Some(pipeline) = self.direct_pipeline() else {
             return self.unavailable_filters();
@@ -444,9 +447,10 @@ impl StoredDataset {
         self.index.known_entry(self.grid.number(at))
     }
 
-    /// Identifies the contents of a chunk, together with the chunk's number. It is the same in all
-    /// generations of a growing file for a chunk that is not written again. Reads the stored bytes
-    /// of this chunk, and notes if they have changed.
+    /// Identifies the contents of a chunk, together with the chunk's number. For a chunk of a
+    /// growing file that is not written again, it is the same in all generations: it is made from
+    /// the stored bytes, which are read now. If they differ from those read before, the file counts
+    /// as changed from now on.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
         self.lasting_chunk_id(at).unwrap_or(self.id)
     }
@@ -498,8 +502,10 @@ impl StoredDataset {
         // The index has no axes for the numbers in an element, which come last here: with one such
         // axis, its [0, 0, z, y, x] becomes [0, z, y, x, 0].
         furthest.rotate_left(self.element_rank());
-        let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
-        self.known_entry(at).filter(|_| !may_change)
+        if (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]) {
+            return None;
+        }
+        self.known_entry(at)
     }
 
     /// Whether a chunk may be written again, as far as is known.
@@ -648,16 +654,18 @@ impl StoredDataset {
     /// once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
         // If an element holds several numbers, each has a fill value of its own.
-        if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
+        if self.stored.extents.is_empty()
+            && let Some(known) = self.fill.get()
+        {
             return Ok(Samples::from_native(voxel, known.bytes()));
         }
         let mut fill = Samples::default();
         fill.reset(voxel, 1);
-        let one = StoredBox {
+        let one_voxel = StoredBox {
             start: at,
             count: [1; RANK],
         };
-        self.read_unfiltered_box(&one, &mut fill)?;
+        self.read_unfiltered_box(&one_voxel, &mut fill)?;
         // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
@@ -686,7 +694,8 @@ impl StoredDataset {
     /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no
     /// labels.
     pub fn dimension_labels(&self) -> Option<Vec<String>> {
-        let labels = attributes::texts(&*self.handle().ok()?.attr("DIMENSION_LABELS").ok()?)?;
+        let attribute = self.handle().ok()?.attr("DIMENSION_LABELS").ok()?;
+        let labels = attributes::texts(&attribute)?;
         (labels.len() == self.shape.len()).then_some(labels)
     }
 
@@ -717,7 +726,7 @@ impl StoredDataset {
     }
 
     /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it
-    /// has other elements, or is too long.
+    /// has other elements, is too long, or keeps its data in other files.
     pub fn ids(&self) -> Option<Vec<u64>> {
         let handle = self.handle().ok()?;
         if !self.stored.voxel.is_integer() || handle.size() > MAX_IDS || !is_own(&handle) {
@@ -730,7 +739,7 @@ impl StoredDataset {
         Some(ids.into_iter().map(i64::cast_unsigned).collect())
     }
 
-    /// The first column of a table of bytes.
+    /// The first column of a table of bytes; `None` if it is no such table, or has too many rows.
     pub fn first_column(&self) -> Option<Vec<u8>> {
         let [rows, _] = *self.shape else { return None };
         if self.stored.voxel != VoxelType::U8 || rows > MAX_ROWS {
@@ -784,14 +793,13 @@ impl StoredDataset {
     }
 }
 
-/// Whether a dataset of this shape grows along each axis. It grows along all axes along which it
-/// may be extended (in `most`, the maximum extents, `None` is unlimited), or along the slowest one
-/// if it was created in its full shape; not along the `element_rank` axes of the numbers in an
-/// element.
-fn growing_axes(shape: &[u64], most: &[Option<usize>], element_rank: usize) -> [bool; RANK] {
+/// Whether a dataset of this shape grows along each axis: along the axes whose extents are less
+/// than their `maxima` (`None`: unlimited), or along the slowest one if it was created in its full
+/// shape; not along the `element_rank` axes of the numbers in an element.
+fn growing_axes(shape: &[u64], maxima: &[Option<usize>], element_rank: usize) -> [bool; RANK] {
     let mut axes = Vec::new();
-    for (extent, most) in shape.iter().zip(most) {
-        axes.push(most.is_none_or(|most| most as u64 > *extent));
+    for (extent, maximum) in shape.iter().zip(maxima) {
+        axes.push(maximum.is_none_or(|maximum| maximum as u64 > *extent));
     }
     if !axes.contains(&true)
         && let Some(slowest) = axes.first_mut()
@@ -801,7 +809,8 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>], element_rank: usize) -> [
     padded_around(&axes, element_rank, false)
 }
 
-/// The decoder of these filters; `None` if it lacks one, and the library with its plugins has all.
+/// Voltile's decoder of these filters; `None` if it lacks one of them while the library, with its
+/// plugins, has them all.
 fn own_pipeline(filters: &[FilterSpec]) -> Option<Pipeline> {
     let pipeline = Pipeline::new(filters);
     let library_is_complete = filters.iter().all(|filter| filter.available);
@@ -830,8 +839,8 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
     })
 }
 
-/// Whether a dataset's data is in its own file. Data in other files is not read for its
-/// description: they have not been audited.
+/// Whether a dataset's data is in its own file. Data in other files is not read to describe it:
+/// those files have not been audited.
 pub(super) fn is_own(dataset: &Dataset) -> bool {
     let storage = dataset
         .dcpl()

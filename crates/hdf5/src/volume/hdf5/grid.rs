@@ -10,7 +10,7 @@ pub(super) const RANK: usize = 5;
 /// One number per axis, slowest first.
 pub(super) type Position = [u64; RANK];
 
-/// Pads to [`RANK`] axes: the last axes are `given`, the axes before them are `before`.
+/// Pads to [`RANK`] axes: the last axes have the values `given`, the axes before them `before`.
 pub(super) fn padded<T: Copy>(given: &[T], before: T) -> [T; RANK] {
     let mut all = [before; RANK];
     for (place, value) in all.iter_mut().rev().zip(given.iter().rev()) {
@@ -83,7 +83,7 @@ impl Stripes {
         block: u64::MAX,
     };
 
-    /// The same positions, as one block if there are no gaps between the blocks.
+    /// The same positions, as one block if there are several without gaps between them.
     fn joined(self) -> Self {
         let stride = self.stride.max(1);
         if self.block < stride {

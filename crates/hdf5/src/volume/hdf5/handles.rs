@@ -70,8 +70,8 @@ pub(super) struct RecentFiles {
     closing: Mutex<Vec<ClosingFile>>,
 }
 
-/// The file as it is open in the library, if it is, and its descriptor, in the order in which they
-/// are closed.
+/// The handles of a file, if it is open in the library, and its descriptor, which is closed after
+/// them: the fields of a tuple are dropped in order.
 type ClosingFile = (Option<Arc<Handles>>, Arc<Admission>);
 
 impl RecentFiles {
@@ -90,7 +90,7 @@ impl RecentFiles {
         let mut closing = self.closing.lock();
         closing.push(file);
         if closing.len() > 1 {
-            // The thread that was started for the first of them will close this one, too.
+            // The thread that was started for the first of these files will close this one, too.
             return;
         }
         drop(closing);
@@ -103,8 +103,7 @@ impl RecentFiles {
 
     /// Closes all files that are to be closed, and removes them from the files used last.
     fn close_all(&self) {
-        // Their handles are dropped at the end, when the locks of this module are free again.
-        drop(library_lock::with(|held| {
+        let closed = library_lock::with(|held| {
             let closing = std::mem::take(&mut *self.closing.lock());
             let mut files = self.files.lock(held);
             files.retain(|file| {
@@ -112,7 +111,9 @@ impl RecentFiles {
                 !handles.any(|closed| Arc::ptr_eq(closed, file))
             });
             closing
-        }));
+        });
+        // The handles are dropped only now that the locks of this module are free again.
+        drop(closed);
     }
 }
 

@@ -19,8 +19,8 @@ use voltile_base::tile::Fingerprint;
 use super::library_lock;
 use crate::store::{Location, Object, Version};
 
-/// The contribution of files to a key, and the rules of access that protect what is made from them.
-/// The order of the files matters unless their contents are identified.
+/// Hashes files into the key of what is made from them, together with the rules of access that
+/// protect it. The order of the files matters unless their contents are identified.
 #[derive(Debug)]
 pub struct KeyOf<'a> {
     files: Vec<&'a FileIdentity>,
@@ -28,7 +28,7 @@ pub struct KeyOf<'a> {
 }
 
 impl<'a> KeyOf<'a> {
-    /// The contribution of files under rules of access; `None`: they are public.
+    /// The files, and the rules of access; `None`: the files are public.
     pub fn files(
         files: impl IntoIterator<Item = &'a FileIdentity>,
         access: Option<Fingerprint>,
@@ -41,8 +41,8 @@ impl<'a> KeyOf<'a> {
 }
 
 impl Hash for KeyOf<'_> {
-    /// If the contents of any file are identified, only contents count, and the names of missing
-    /// files. All other identities are then those of symbolic links that lead to the files.
+    /// If the contents of any file are identified, the hash depends only on contents and on the
+    /// names of missing files. The identities left out are symbolic links that lead to the files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
         // Public data has the same keys as in earlier versions.
@@ -174,8 +174,8 @@ impl FileIdentity {
         self.growth
     }
 
-    /// This identity with the growth of `before`, the identity of an earlier state since which the
-    /// file has only grown, if one is known.
+    /// This identity with the growth of `before`: an earlier state, if one is known, since which
+    /// the file has only grown.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
         Self {
             growth: before.map_or(self.growth, |before| before.growth),
@@ -187,10 +187,10 @@ impl FileIdentity {
     /// agrees with ours.
     pub fn was_modified_within(&self, time: Duration) -> bool {
         let (seconds, _) = self.modified();
-        let since = SystemTime::now()
+        let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        seconds.saturating_add_unsigned(time.as_secs()) >= since.as_secs().cast_signed()
+        seconds.saturating_add_unsigned(time.as_secs()) >= now.as_secs().cast_signed()
     }
 
     /// This identity with a digest of the contents, from which keys are then made.
@@ -246,8 +246,8 @@ impl FileIdentity {
         }
     }
 
-    /// Whether the file at this path is unchanged. Queries the file system; the state of an object
-    /// is the one last seen.
+    /// Whether the file at this path is unchanged. Queries the file system for a file, but not the
+    /// store for an object, whose state is the one last seen.
     pub fn is_current(&self) -> bool {
         if let Presence::Object(object) = &self.state {
             return object.is_current();
@@ -296,7 +296,7 @@ impl FileIdentity {
 impl FileState {
     /// Whether `now` is a state of the same file, unchanged or grown.
     fn grows_to(&self, now: &Self) -> bool {
-        (self.device, self.inode) == (now.device, now.inode) && self.length <= now.length
+        self.device == now.device && self.inode == now.inode && self.length <= now.length
     }
 
     fn from_metadata(metadata: &std::fs::Metadata) -> Self {

@@ -25,7 +25,7 @@ use crate::volume::{ChunkCoding, ReadError, Samples, StoredRanges, VoxelType};
 const MAX_REREADS: usize = 5;
 /// The pause before a chunk is read again.
 const REREAD_PAUSE: Duration = Duration::from_millis(10);
-/// The time limit for reading the index of a dataset when it is opened.
+/// The time limit for reading a chunk index to choose a chunk that is probed.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
 /// The lengths in bytes of stored chunks that are decoded from the mapped file. Copying a shorter
@@ -37,7 +37,7 @@ const MAPPED_LENGTHS: RangeInclusive<u32> = 16 << 10..=8 << 20;
 pub(super) enum FetchedChunk<'a> {
     /// It was never written: all its voxels have the fill value.
     NeverWritten,
-    /// Its stored bytes, and what decodes them.
+    /// Its index entry, its stored bytes, and their decoder.
     Bytes(Entry, StoredBytes<'a>, &'a Pipeline),
     /// It is not fetched: the library reads and decodes it in one step.
     InLibrary,
@@ -126,8 +126,8 @@ impl StoredDataset {
         Ok(FetchedChunk::Bytes(entry, fetched, pipeline))
     }
 
-    /// The coding of its chunks if programs that know nothing of HDF5 can decode them, as voxels of
-    /// this type; otherwise the reason why they cannot.
+    /// How programs that know nothing of HDF5 can decode its chunks to voxels of this type; an
+    /// error is the reason why they cannot.
     pub(super) fn chunk_coding(&self, voxel: VoxelType) -> Result<ChunkCoding, String> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Err("it is not stored in chunks".to_owned());
@@ -228,9 +228,9 @@ impl StoredDataset {
         Err(self.damaged(&problem))
     }
 
-    /// Fails if its chunks cannot be decoded, as far as a single chunk shows: one that went through
-    /// as many filters as any other. It is read only if the filters alone do not tell, and decoded
-    /// unless it is large. Indexes that take long to read are left to requests.
+    /// Tests on one chunk, which went through as many filters as any other, whether chunks can be
+    /// decoded; fails if not. A large chunk is not decoded. Succeeds at once if the list of filters
+    /// alone tells; gives up on an index that takes long to read.
     pub(super) fn probe_chunk(&self, pipeline: &Pipeline) -> Result<(), ReadError> {
         let may_decode = self.is_light();
         if !pipeline.needs_probe() || (pipeline.is_complete() && !may_decode) {
@@ -249,7 +249,8 @@ impl StoredDataset {
         self.decode_bytes(&at, entry, &bytes, pipeline, 1).map(drop)
     }
 
-    /// The mapped file with the stored bytes of a chunk in memory; `None` if they must be copied.
+    /// Borrows the mapped file, with the stored bytes of a chunk in memory; `None` if the bytes
+    /// must be copied.
     fn mapped_bytes(
         &self,
         at: &Position,
@@ -346,7 +347,7 @@ impl StoredDataset {
             decoded = pipeline.decode(&again, mask, all_bytes, wanted_bytes);
         }
         decoded.map_err(|error| {
-            // They are requested again next time: a store or a proxy may have garbled them once.
+            // The bytes are requested again next time: a store or a proxy may have garbled them.
             if let Some(object) = self.file.bytes.object() {
                 object.forget(&(entry.address..entry.end()));
             }

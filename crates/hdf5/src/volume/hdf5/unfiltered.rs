@@ -60,16 +60,18 @@ impl StoredDataset {
         // The whole span is announced to the system if at least a quarter of its bytes are wanted.
         let wanted = width * from.size.iter().product::<usize>();
         let is_dense = span <= 4 * wanted;
-        let from = Strided { start: 0, ..from };
+        let in_span = Strided { start: 0, ..from };
         let is_copied = if self.is_native() {
-            file.lend(start, span, is_dense, |bytes| into.copy_bytes(bytes, from))?
+            file.lend(start, span, is_dense, |bytes| {
+                into.copy_bytes(bytes, in_span)
+            })?
         } else {
             // Elements that need conversion are gathered first, then converted all at once.
             let elements = file.lend(start, span, is_dense, |bytes| match width {
-                1 => gathered::<1>(bytes, from),
-                2 => gathered::<2>(bytes, from),
-                4 => gathered::<4>(bytes, from),
-                _ => gathered::<8>(bytes, from),
+                1 => gathered::<1>(bytes, in_span),
+                2 => gathered::<2>(bytes, in_span),
+                4 => gathered::<4>(bytes, in_span),
+                _ => gathered::<8>(bytes, in_span),
             })?;
             into.copy(&self.samples(elements, voxel), Strided::dense(from.size))
         };

@@ -143,8 +143,8 @@ impl BoxReading<'_> {
         })
     }
 
-    /// Fails if the read is to end: it yields to requests and one waits, or nobody waits for its
-    /// result any more.
+    /// Fails if the read is to end early: because it yields to requests and one waits, or because
+    /// nobody waits for its result any more.
     fn end_early(&self) -> Result<(), Abandoned> {
         let ends = match &self.request.policy.yields {
             Yields::Never => false,
@@ -187,16 +187,16 @@ impl BoxReading<'_> {
             ..
         } = self.volume;
         let WantedChunk { part, sieve, .. } = wanted;
-        let mut into = into.part(sieve.place, sieve.count);
+        let mut target = into.part(sieve.place, sieve.count);
         let Some(address) = address else {
             let fill = dataset.fill_value(part.start, shape.voxel)?;
-            return dataset.ensure_types_match(into.fill(&fill));
+            return dataset.ensure_types_match(target.fill(&fill));
         };
         if let Some(trace) = self.trace() {
             trace.add_read(1, sieve.count.volume() * dataset.stored_bytes() as u64);
         }
         let from = roles.place(dataset.grid.chunk(), &part.within, sieve);
-        dataset.copy_unfiltered(file, address, from, into, shape.voxel)
+        dataset.copy_unfiltered(file, address, from, target, shape.voxel)
     }
 
     /// Reads a box of filtered chunks.
@@ -215,9 +215,11 @@ impl BoxReading<'_> {
         wanted: impl Iterator<Item = WantedChunk>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
+        let missing = self.copy_cached(wanted, into)?;
         let mut located = Vec::new();
-        for wanted in self.copy_cached(wanted, into)? {
-            located.push((self.volume.dataset.entry(&wanted.at)?, wanted));
+        for chunk in missing {
+            let entry = self.volume.dataset.entry(&chunk.at)?;
+            located.push((entry, chunk));
         }
         let portions = portions(&located, self.volume.shape.is_remote);
         let mut next_fetch = self.begin_fetch(portions.first().copied())?;
@@ -233,7 +235,8 @@ impl BoxReading<'_> {
         Ok(())
     }
 
-    /// Starts to fetch the bytes of a portion of chunks, if there is one and they lie in a store.
+    /// Starts to fetch the stored bytes of a portion of chunks, if there is a portion and its bytes
+    /// lie in a store.
     fn begin_fetch(
         &self,
         portion: Option<&[LocatedChunk]>,
@@ -308,7 +311,7 @@ impl BoxReading<'_> {
         is_shared.then(|| failure.into_inner().map_or(Ok(()), Err))
     }
 
-    /// A chunk, from the cache or decoded, unless the read ends early.
+    /// A chunk, from the cache or decoded now; fails if the read is to end early.
     fn chunk(&self, entry: Option<Entry>, wanted: &WantedChunk) -> Result<Arc<Chunk>, ReadError> {
         self.end_early()?;
         self.volume.chunks.get(&self.chunk_request(wanted), entry)
@@ -322,13 +325,13 @@ impl BoxReading<'_> {
     /// chunk are wanted it is copied from at once: it may just have been decoded.
     fn copy_cached(
         &self,
-        wanted: impl Iterator<Item = WantedChunk>,
+        chunks: impl Iterator<Item = WantedChunk>,
         into: &mut BoxMut<'_>,
     ) -> Result<Vec<WantedChunk>, ReadError> {
         let mut missing = Vec::new();
         let mut collected = Vec::new();
         let mut collected_bytes = 0;
-        for wanted in wanted {
+        for wanted in chunks {
             let Some(chunk) = self.volume.chunks.cached(&self.chunk_request(&wanted)) else {
                 missing.push(wanted);
                 continue;
@@ -386,11 +389,11 @@ impl BoxReading<'_> {
         wanted: &WantedChunk,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
+        let mut target = into.part(wanted.sieve.place, wanted.sieve.count);
         let is_copied = if chunk.is_constant {
-            into.fill(&chunk.samples)
+            target.fill(&chunk.samples)
         } else {
-            into.copy(&chunk.samples, self.place_in(chunk, wanted))
+            target.copy(&chunk.samples, self.place_in(chunk, wanted))
         };
         self.volume.dataset.ensure_types_match(is_copied)
     }
@@ -547,8 +550,8 @@ impl Volume for Hdf5Volume {
         let array = stored_array(dataset, &self.roles, &self.shape, &grid).map_err(unmapped)?;
         let Xyz { x, y, z } = self.shape.size;
         let end = [self.shape.times, z, y, x];
-        for (file, chunks) in dataset.referred_chunks(&grid)? {
-            let chunks = chunks.filter_map(|(number, offset, length)| {
+        for (file, stored) in dataset.referred_chunks(&grid)? {
+            let chunks = stored.filter_map(|(number, offset, length)| {
                 let place = self.roles.in_volume(&grid.numbered(number))?;
                 let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < end[axis]);
                 is_within.then_some(StoredChunk {
@@ -595,12 +598,12 @@ struct WantedChunk {
     sieve: Sieve,
 }
 
-/// A chunk and its index entry; `None`: it was never written.
+/// The index entry of a chunk, `None` if it was never written, and the chunk.
 type LocatedChunk = (Option<Entry>, WantedChunk);
 
 /// Divides chunks into portions, which are fetched and decoded one after the other. All chunks of a
-/// local file are one portion; of an object in a store, a portion is at most [`PORTION`] bytes
-/// long, or one chunk.
+/// local file are one portion. Chunks in a store are divided into portions of at most [`PORTION`]
+/// bytes; a larger chunk is a portion of its own.
 fn portions(located: &[LocatedChunk], is_remote: bool) -> Vec<&[LocatedChunk]> {
     let mut portions = Vec::new();
     let mut start = 0;

@@ -22,7 +22,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    fn of(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
+    fn new(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
         if let Some((_, index)) = fixed.iter().find(|(name, _)| *name == axis) {
             return Role::Fixed(*index);
         }
@@ -64,7 +64,7 @@ impl AxisRoles {
         }
         let mut roles = Vec::new();
         for (axis, extent) in view.axes.iter().zip(&dataset.shape) {
-            let role = Role::of(axis, &view.fixed);
+            let role = Role::new(axis, &view.fixed);
             if let Role::Fixed(index) = role
                 && index >= *extent
             {
@@ -110,8 +110,8 @@ impl AxisRoles {
         }
     }
 
-    /// The place of samples in a contiguous buffer of shape `dims` (stored order). The samples lie
-    /// in a part of the buffer whose first voxel is at `within`.
+    /// Where the samples of `sieve` lie in a contiguous buffer of shape `dims` (stored order). The
+    /// part of the buffer that is sieved begins at `within`.
     pub fn place(&self, dims: &Position, within: &Position, sieve: &Sieve) -> Strided {
         let mut strides = Xyz::all(0);
         let mut stride = 1;
@@ -145,7 +145,7 @@ impl AxisRoles {
     }
 
     /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
-    /// not show it. Chunks must be one position long along axes of which only one position is read.
+    /// not show it. Chunks must be one position long along fixed axes.
     pub fn in_volume(&self, at: &Position) -> Option<Tzyx> {
         for (role, position) in self.0.iter().zip(at) {
             if let Role::Fixed(shown) = role

@@ -74,8 +74,8 @@ fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
     has_type_of_voxels.then(|| Samples::from_native(voxel, bytes))
 }
 
-/// How a dataset's chunks, which lie in this grid, are shaped and coded; or the reason why Zarr
-/// cannot describe them.
+/// The shape and the coding of a dataset's chunks, which lie in this grid; an error is the reason
+/// why Zarr cannot describe them.
 pub(super) fn stored_array(
     dataset: &StoredDataset,
     roles: &AxisRoles,
