@@ -167,9 +167,7 @@ impl ElementLayout {
             elements: product(&shape),
             may_be_pictures,
         };
-        if let Err(other) = &stored
-            && may_be_pictures
-        {
+        if may_be_pictures && let Err(other) = &stored {
             return Err(not_a_volume(format!("the elements are {}", other.what)));
         }
         if !(2..=RANK).contains(&shape.len()) || full_shape.len() > RANK {
@@ -312,15 +310,16 @@ impl StoredDataset {
             // Along one axis after the other, each part is cut to the runs of that axis.
             for (axis, stripes) in gap.iter().enumerate() {
                 let runs = stripes.within(stored.start[axis], stored.count[axis], room);
-                let cut = parts.iter().flat_map(|whole| {
-                    runs.iter().map(move |(start, count)| {
+                let mut cut = Vec::new();
+                for whole in &parts {
+                    for (start, count) in runs.iter().take(room - cut.len()) {
                         let mut part = *whole;
                         part.start[axis] = *start;
                         part.count[axis] = *count;
-                        part
-                    })
-                });
-                parts = cut.take(room).collect();
+                        cut.push(part);
+                    }
+                }
+                parts = cut;
             }
             missing.extend(parts);
         }

@@ -48,7 +48,7 @@ impl StoredFile {
         growing: Option<bool>,
         before: Option<&Self>,
         files: &Files,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Arc<Self>, OpenError> {
         let mut bytes = files
             .identified(&location, growing)
             .map_err(|e| OpenError::file(&location, e.to_string()))?;
@@ -60,14 +60,14 @@ impl StoredFile {
         let handles = LazyHandles::open(&admission, bytes.is_growing(), &files.recent);
         let handles =
             handles.map_err(|e| OpenError::file(&location, why_unreadable(&bytes, &e)))?;
-        Ok(Self {
+        Ok(Arc::new(Self {
             location,
             truncation: truncation(&bytes),
             handles,
             admission,
             bytes,
             landmarks: Mutex::new(landmarks.unwrap_or_default()),
-        })
+        }))
     }
 
     /// Whether `now` is this file and has only grown: it was never shorter, and its first and its
@@ -360,7 +360,6 @@ impl Files {
         // If this fails, the file will not be taken for one that has only grown.
         *file = Weak::new();
         let opened = StoredFile::open(resolved, growing, before.as_deref(), self)?;
-        let opened = Arc::new(opened);
         *file = Arc::downgrade(&opened);
         if let Some(held) = self.held.lock().upgrade() {
             held.0.lock().push(Arc::clone(&opened));

@@ -42,36 +42,35 @@ impl StoredDataset {
         Ok(Some(entry.address))
     }
 
-    /// Copies voxels from a place in the chunk at the byte offset `address` of the file to `into`,
-    /// which contains voxels of type `voxel`. The copy is valid only if
+    /// Copies the voxels at `place` in the chunk at the byte offset `address` of the file to
+    /// `into`, which contains voxels of type `voxel`. The copy is valid only if
     /// [`Borrowed::ensure_still_there`] succeeds afterwards.
     pub(super) fn copy_unfiltered(
         &self,
         file: &Borrowed<'_>,
         address: u64,
-        from: Strided,
+        place: Strided,
         into: BoxMut<'_>,
         voxel: VoxelType,
     ) -> Result<(), ReadError> {
         let width = self.stored_bytes();
-        let start = address.saturating_add((from.start * width) as u64);
+        let start = address.saturating_add((place.start * width) as u64);
         // In bytes, from the first to the last voxel.
-        let span = from.span() * width;
+        let span = place.span() * width;
         // The whole span is announced to the system if at least a quarter of its bytes are wanted.
-        let wanted = width * from.size.iter().product::<usize>();
+        let wanted = width * place.size.iter().product::<usize>();
         let is_dense = span <= 4 * wanted;
-        let in_span = Strided { start: 0, ..from };
+        // From now on counted from the start of the lent bytes.
+        let from = Strided { start: 0, ..place };
         let is_copied = if self.is_native() {
-            file.lend(start, span, is_dense, |bytes| {
-                into.copy_bytes(bytes, in_span)
-            })?
+            file.lend(start, span, is_dense, |bytes| into.copy_bytes(bytes, from))?
         } else {
             // Elements that need conversion are gathered first, then converted all at once.
             let elements = file.lend(start, span, is_dense, |bytes| match width {
-                1 => gathered::<1>(bytes, in_span),
-                2 => gathered::<2>(bytes, in_span),
-                4 => gathered::<4>(bytes, in_span),
-                _ => gathered::<8>(bytes, in_span),
+                1 => gathered::<1>(bytes, from),
+                2 => gathered::<2>(bytes, from),
+                4 => gathered::<4>(bytes, from),
+                _ => gathered::<8>(bytes, from),
             })?;
             into.copy(&self.samples(elements, voxel), Strided::dense(from.size))
         };

@@ -215,9 +215,8 @@ impl BoxReading<'_> {
         wanted: impl Iterator<Item = WantedChunk>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let missing = self.copy_cached(wanted, into)?;
         let mut located = Vec::new();
-        for chunk in missing {
+        for chunk in self.copy_cached(wanted, into)? {
             let entry = self.volume.dataset.entry(&chunk.at)?;
             located.push((entry, chunk));
         }
