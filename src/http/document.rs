@@ -29,12 +29,12 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 /// that read files are counted separately, up to the same number.
 const MAX_BUILT: usize = 2;
 
-/// The maximum length of a document with the server's address, in bytes. Thousands of channels, or
-/// hundreds of thousands of sections, take less.
+/// The maximum length of a document other than the properties of labels, in bytes. Thousands of
+/// channels, or hundreds of thousands of sections, take less.
 pub(super) const MAX_LENGTH: usize = 16 << 20;
-/// The maximum length of a document that can be kept, in bytes: it leaves room for
-/// [`Document::weight`]'s bookkeeping.
-pub(super) const MAX_KEPT_LENGTH: usize = MAX_KEPT_BYTES - 4096;
+/// The maximum length of the properties of labels, in bytes: even the longest fit into the cache,
+/// with the bookkeeping of [`Document::weight`].
+pub(super) const MAX_PROPERTIES_LENGTH: usize = MAX_KEPT_BYTES - 4096;
 
 /// The shortest document that is compressed, in bytes: a shorter one fits into one packet as it is.
 const SHORTEST_COMPRESSED: usize = 1024;
@@ -49,8 +49,10 @@ pub(super) struct Document {
     content_type: &'static str,
     /// The parts of its text; the public address of the server is sent between any two of them.
     parts: Arc<[Bytes]>,
-    /// The only part as a gzip file, if that is worth while.
+    /// The text as a gzip file. Only documents of one part (without the server's address) have one,
+    /// and only if it saves enough.
     gzip: Option<Bytes>,
+    /// A digest of the text, from which ETags are made.
     digest: TileKey,
     /// The number of windows and statistics of channels that were known when it was requested.
     pub measured: usize,
@@ -64,9 +66,9 @@ pub(super) struct Documents {
     pub kept: Cache<(u64, TileKey), Document, TileError>,
     /// The newest generation that was requested: documents of older generations are not kept.
     pub newest: Arc<AtomicU64>,
-    /// The places for documents that are built from memory.
+    /// Limits how many documents are built at once without reading files.
     pub builders: Arc<Semaphore>,
-    /// The places for documents that read files.
+    /// Limits how many documents are built at once from files.
     pub readers: Arc<Semaphore>,
 }
 
@@ -139,15 +141,15 @@ impl Document {
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let gzip = self.gzip.as_ref().filter(|_| {
-            codings::accepted(request).gzip && !request.headers().contains_key(header::RANGE)
-        });
-        let etag = match (&base, gzip) {
+        let wants_gzip =
+            codings::accepted(request).gzip && !request.headers().contains_key(header::RANGE);
+        let gzip = self.gzip.as_ref().filter(|_| wants_gzip);
+        let digest = match (&base, gzip) {
             (Some(base), _) => TileKey::digest(&(self.digest, base)),
             (None, Some(_)) => TileKey::digest(&(self.digest, "gzip")),
             (None, None) => self.digest,
-        }
-        .etag();
+        };
+        let etag = digest.etag();
         let is_known = is_known(request, &etag);
         let mut response = if is_known {
             HttpResponse::NotModified()

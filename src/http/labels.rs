@@ -13,7 +13,7 @@ use voltile_hdf5::volume::ReadError;
 use super::caching::REVALIDATED;
 use super::context::{Context, query_parameter};
 use super::descriptions;
-use super::document::{Document, MAX_KEPT_LENGTH, MAX_LENGTH, write_to_bytes};
+use super::document::{Document, MAX_LENGTH, MAX_PROPERTIES_LENGTH, write_to_bytes};
 use super::problem::Answer;
 use crate::catalog::{Column, Labels};
 use crate::service::{TileError, Urgency};
@@ -121,7 +121,7 @@ fn number_value(cell: &str) -> Value {
 /// some numbers are missing: the format has no gaps. Columns are written one after the other, so
 /// that only one at a time is in memory.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
-    let Ok(properties) = write_to_bytes(MAX_KEPT_LENGTH, |out| write_properties(labels, out))
+    let Ok(properties) = write_to_bytes(MAX_PROPERTIES_LENGTH, |out| write_properties(labels, out))
     else {
         let error = too_large();
         // Remembered, so that the next request need not write them in vain.
