@@ -14,8 +14,8 @@ pub(in crate::catalog) struct Images {
     pub channels: BTreeMap<Name, Vec<ArrayLevel>>,
     /// The channels that form the dataset's image.
     pub members: Vec<Name>,
-    /// The labels that fit the dataset's image, each with the levels that correspond to the
-    /// image's.
+    /// The label channels that fit the dataset's image, each with a level for every level of the
+    /// image.
     pub labels: BTreeMap<Name, Vec<ArrayLevel>>,
 }
 
@@ -47,8 +47,8 @@ impl ArrayLevel {
             && self.fill.as_ref().map(Samples::bytes) == other.fill.as_ref().map(Samples::bytes)
     }
 
-    /// The encoding of the level's chunks where stored chunks are passed through if possible; other
-    /// chunks are encoded with Zstandard.
+    /// The encoding in which the level's chunks are served: the stored one if stored chunks can be
+    /// passed through, otherwise Zstandard.
     pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
         let in_zstd = self.in_zstd(voxel);
         match self.stored {

@@ -16,8 +16,8 @@ const MIN_PASSED_BYTES: u64 = 1 << 10;
 const MAX_PASSED_BYTES: u64 = 64 << 20;
 
 impl Dataset {
-    /// The levels of a channel as arrays. Derived levels are left out if even a chunk of a default
-    /// shape needs more voxels than the limit for boxes allows.
+    /// The levels of a channel as arrays. A derived level is left out if chunks of every default
+    /// shape need more voxels than the limit for boxes allows.
     pub(super) fn array_levels(&self, channel: &Channel) -> Vec<ArrayLevel> {
         let views = self.listed_views(channel);
         let levels = views
@@ -35,11 +35,12 @@ impl Dataset {
         may_shrink: bool,
     ) -> Option<ArrayLevel> {
         let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
-        let own = channel
+        // The stored level, if a whole chunk of it may be read.
+        let stored_level = channel
             .stored_level(view)
             .filter(|level| level.chunk().as_ref().is_some_and(affords));
-        let stored = own.and_then(|level| self.passes_to_zarr(channel, level).ok());
-        let chunk = match own {
+        let stored = stored_level.and_then(|level| self.passes_to_zarr(channel, level).ok());
+        let chunk = match stored_level {
             // Chunks that are passed through keep their shape, whether or not it suits clients.
             Some(level) if stored.is_some() => level.chunk(),
             Some(level) => level.suitable_chunk(channel.voxel).ok(),

@@ -52,7 +52,7 @@ impl ImageAxes {
 }
 
 impl<'a> Multiscale<'a> {
-    /// The arrays of channels, at least one, that share everything that metadata describes.
+    /// The arrays of `channels`: at least one; all share everything that metadata describes.
     pub(super) fn new(
         dataset: &'a Dataset,
         channels: Vec<&'a Arc<Channel>>,
@@ -112,8 +112,8 @@ impl<'a> Multiscale<'a> {
 
     /// The array of a level.
     pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
-        let found = self.levels.iter().find(|array| array.level == level);
-        found.ok_or_else(|| {
+        let wanted = self.levels.iter().find(|array| array.level == level);
+        wanted.ok_or_else(|| {
             let numbers = self.levels.iter().map(|array| array.level.number());
             NotFound::Other(format!(
                 "the image has the arrays {}; there is no {}",
@@ -155,8 +155,8 @@ impl<'a> Multiscale<'a> {
         self.axes.chosen(1, components, [z, y, x])
     }
 
-    /// The contents of a chunk: the channel, the time point, and the box of voxels. `place` is its
-    /// index along each axis.
+    /// The voxels that the chunk at `place` holds: their channel, time point, and box. `place` is the
+    /// chunk's index along each axis.
     pub fn chunk(
         &self,
         level: &ArrayLevel,
@@ -177,12 +177,13 @@ impl<'a> Multiscale<'a> {
             axes.find(|(axis, _)| **axis == letter)
                 .map_or(0, |(_, at)| *at)
         };
-        // A chunk of an RGB channel holds all components, so its index along c is 0, the only
-        // channel.
-        let channel = self
-            .channels
-            .get(index_along('c') as usize)
-            .filter(|_| is_within);
+        // The index along c is that of a channel, or 0 in an RGB image: each chunk of its only
+        // channel holds all components.
+        let channel = if is_within {
+            self.channels.get(index_along('c') as usize)
+        } else {
+            None
+        };
         let Some(channel) = channel else {
             let grid: Vec<String> = grid.iter().map(u64::to_string).collect();
             return Err(NotFound::Other(format!(
