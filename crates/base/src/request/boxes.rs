@@ -12,7 +12,7 @@ use crate::paint::{BOX_FILES, BoxFile, BoxFormat};
 /// The literal first segment of paths of boxes.
 pub const VOXELS: &str = "voxels";
 
-/// A box of voxels, requested by name.
+/// A request for a box of voxels, as parsed: nothing in it is known to exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BoxRequest {
     /// The dataset.
@@ -25,8 +25,8 @@ pub struct BoxRequest {
     pub time: Option<u64>,
     /// The level.
     pub level: Level,
-    /// The box in voxels of the level, not empty and not yet known to lie within it. The dataset's
-    /// offset is not added.
+    /// The box in voxels of the level, counted from the level's first voxel (not from the dataset's
+    /// offset). It is not empty, but may reach beyond the level.
     pub region: Region,
 }
 
@@ -35,15 +35,15 @@ impl BoxRequest {
     pub fn parse(path: &str, query: &str) -> Result<(Self, &'static BoxFile), Malformed> {
         let segments = decoded_segments(path)?;
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let [token, channel, level, file] = *segments else {
+        let [token, channels, level, file] = *segments else {
             return Err(Malformed::VoxelsShape);
         };
         let (region, box_file) =
             parse_file_name(file).ok_or_else(|| Malformed::Box(file.to_owned()))?;
-        let mut channels = channel.split(',').map(Name::new);
+        let mut names = channels.split(',').map(Name::new);
         // There is always a first item.
-        let channel = channels.next().unwrap_or_else(|| Name::new(channel))?;
-        let others = channels.collect::<Result<Vec<_>, _>>()?;
+        let channel = names.next().unwrap_or_else(|| Name::new(channels))?;
+        let others = names.collect::<Result<Vec<_>, _>>()?;
         if others.len() >= MAX_CHANNELS {
             return Err(Malformed::TooManyChannels(others.len() + 1));
         }
@@ -63,11 +63,12 @@ impl BoxRequest {
     }
 }
 
-/// The box and the kind of file that a file name stands for.
+/// The box and the kind of file that a file name such as `0-10_5-7_100-101.npy` stands for.
 fn parse_file_name(name: &str) -> Option<(Region, &'static BoxFile)> {
-    BOX_FILES
-        .iter()
-        .find_map(|file| Some((parse_box(name.strip_suffix(file.suffix)?)?, file)))
+    BOX_FILES.iter().find_map(|file| {
+        let region = parse_box(name.strip_suffix(file.suffix)?)?;
+        Some((region, file))
+    })
 }
 
 /// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
