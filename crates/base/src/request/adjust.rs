@@ -13,10 +13,10 @@ use super::malformed::{MAX_CHANNELS, Malformed};
 use crate::color::Colour;
 use crate::paint::Finite;
 
-/// A client's changes to how one channel is drawn.
+/// A client's changes to how one channel is drawn; a field of `None` changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Adjustment {
-    /// The colour. For all fields, `None` changes nothing.
+    /// The colour.
     pub colour: Option<Colour>,
     /// The value that is drawn black.
     pub lo: Option<Finite>,
@@ -68,7 +68,7 @@ impl Adjustment {
     /// Sets the property that a parameter stands for; an empty item sets it to `None`. Returns
     /// whether the item is valid.
     fn set(&mut self, parameter: &str, item: &str) -> bool {
-        let is_known = match parameter {
+        let is_valid = match parameter {
             "color" => {
                 self.colour = Colour::from_word(item);
                 self.colour.is_some()
@@ -88,7 +88,7 @@ impl Adjustment {
             }
             _ => false,
         };
-        is_known || item.is_empty()
+        is_valid || item.is_empty()
     }
 }
 

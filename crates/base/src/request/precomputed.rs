@@ -24,15 +24,15 @@ pub struct PrecomputedVolume {
     pub time: Option<u64>,
 }
 
-/// A chunk, requested by name.
+/// A request for a chunk, as parsed: nothing in it is known to exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PrecomputedChunk {
     /// The volume.
     pub volume: PrecomputedVolume,
     /// The level, which is the key of the scale.
     pub level: Level,
-    /// The first position of the chunk and the first position after it along each axis, with the
-    /// volume's offset added. Not empty; not yet known to be a chunk of the volume.
+    /// The first position of the chunk and the first position after it along each axis, including
+    /// the volume's offset. Not empty, but not necessarily a chunk of the volume.
     pub bounds: Xyz<(i64, i64)>,
 }
 

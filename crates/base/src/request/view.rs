@@ -47,11 +47,11 @@ pub struct RangeRequest {
     pub channel: Name,
     /// The first tile of the slice or slab, of this channel.
     pub first_tile: TileRequest,
-    /// The columns of the rectangle, in pixels of the grid of tiles of the level. Not empty, and
-    /// not yet known to lie within the slice.
+    /// The columns of the rectangle, in pixels of the level from the left edge of the first tile.
+    /// Not empty, but may reach beyond the slice.
     pub columns: Range<u64>,
-    /// The rows of the rectangle, in the same pixels; not empty, and not yet known to lie
-    /// within the slice either.
+    /// The rows of the rectangle, in pixels of the level from the top edge of the first tile. Not
+    /// empty, but may reach beyond the slice.
     pub rows: Range<u64>,
 }
 
@@ -69,7 +69,8 @@ impl ViewRequest {
         let (channels, adjust) = layers(list)?;
         let (first, slab) = slab_of(slices)?;
         *slices = first;
-        // An overview and a JPEG are parsed by the name of the PNG in their place.
+        // `planar` knows only the names of PNG tiles: an overview gets the name of the first tile,
+        // and `1_2_3.jpg` becomes `1_2_3.png`.
         let png_name;
         let make_request: fn(TileRequest) -> Self = if *file == OVERVIEW {
             *file = FIRST_TILE;
@@ -140,7 +141,7 @@ fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
         adjust.push(adjustment);
     }
     Ok(match channels.as_slice() {
-        // One layer in grey stays grey.
+        // Unlike a composite, the tile of one channel can be grey.
         [(name, _)] => (ChannelChoice::One(name.clone()), adjust),
         _ => (ChannelChoice::Composite(channels), adjust),
     })
@@ -154,8 +155,11 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let hi = finite(parts.next()?)?;
     let gamma = finite(parts.next()?)?;
     let colour = Colour::from_word(parts.next()?)?;
-    // Not finite if gamma is 0 or very small.
-    let exponent = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
+    if gamma.get() <= 0.0 {
+        return None;
+    }
+    // Not finite if gamma is very small.
+    let exponent = Finite::new(1.0 / gamma.get())?;
     let adjust = Adjustment {
         colour: Some(colour),
         lo: Some(lo),
@@ -167,27 +171,29 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
 
 /// Parses a request for the range of what is visible.
 fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malformed> {
-    let given = |parameter| {
+    let value_of = |parameter| {
         let value = query_value(query, parameter).unwrap_or_default();
         percent_decode_str(value).decode_utf8_lossy()
     };
-    let time = Some(given("time")).filter(|time| !time.is_empty());
-    let slices = given("slice");
+    let slices = value_of("slice");
     let (slice, slab) = slab_of(&slices)?;
     let address = TileAddress {
-        plane: plane_of(&given("plane"))?,
-        level: level_of(number("level", &given("level"))?)?,
+        plane: plane_of(&value_of("plane"))?,
+        level: level_of(number("level", &value_of("level"))?)?,
         slice: number("slice", slice)?,
         row: 0,
         column: 0,
     };
-    let corners = given("box");
+    let corners = value_of("box");
     let [columns, rows] = rectangle(&corners).ok_or_else(|| Malformed::Parameter {
         parameter: "box",
         value: corners.to_string(),
         expected: "x0,y0,x1,y1 in pixels of the level, each end above its start",
     })?;
-    let time = time.map(|time| number("time", &time)).transpose()?;
+    let time = match &*value_of("time") {
+        "" => None,
+        time => Some(number("time", time)?),
+    };
     let token = VersionedToken::new(token)?;
     let channel = Name::new(channel)?;
     let first_tile = TileRequest {

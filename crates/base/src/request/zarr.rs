@@ -30,7 +30,7 @@ pub enum ZarrVersion {
     V05,
 }
 
-/// Part of an image, requested by name.
+/// A request for part of an image, as parsed: nothing in it is known to exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ZarrRequest {
     /// The version.
@@ -125,15 +125,15 @@ impl ZarrRequest {
     pub fn parse(path: &str) -> Result<Self, Malformed> {
         let segments = decoded_segments(path)?;
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let [version, image @ ..] = segments.as_slice() else {
+        let [version_name, image @ ..] = segments.as_slice() else {
             return Err(Malformed::ZarrShape);
         };
         let version = [ZarrVersion::V04, ZarrVersion::V05]
             .into_iter()
-            .find(|known| known.name() == *version);
-        let version = version.ok_or(Malformed::ZarrShape)?;
-        // A token may itself end in `.ome.zarr`. Nothing in an image does, except for labels, which
-        // are one segment further.
+            .find(|version| version.name() == *version_name)
+            .ok_or(Malformed::ZarrShape)?;
+        // If the second segment ends in `.ome.zarr`, it names a channel, even if the token ends in
+        // `.ome.zarr` too: no key in an image begins so (the name of a label comes after `labels`).
         let (token, channel, key) = match image {
             [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
             [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),
@@ -164,13 +164,11 @@ fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
         version: version.name(),
         expected,
     };
-    if let [node @ .., file] = key
+    if let [path @ .., file] = key
         && let Some(document) = version.document(file)
     {
-        return Ok(ZarrPart::Document(
-            self::node(node).ok_or_else(wrong)?,
-            document,
-        ));
+        let node = node(path).ok_or_else(wrong)?;
+        return Ok(ZarrPart::Document(node, document));
     }
     let (label, key) = match key {
         [LABELS, label, key @ ..] => (Some(Name::new(label)?), key),
