@@ -6,15 +6,15 @@ use voltile_base::geometry::{Patch, TILE};
 use voltile_base::simd::multiversion;
 use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
-/// Copies shades into a grey tile.
-pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
-    for (from, into) in rows(shades, patch, pixels, 1) {
+/// Copies shades into a grey tile, or opacities into those of a tile: one byte for each pixel.
+pub(super) fn copy_bytes(values: &[u8], patch: &Patch, pixels: &mut [u8]) {
+    for (from, into) in rows(values, patch, pixels, 1) {
         into[..from.len()].copy_from_slice(from);
     }
 }
 
-/// Adds shades in a colour, saturating at 255. Where `opacity` is 0, data is missing: nothing is
-/// added, also in a map whose first colour is not black.
+/// Adds shades in a colour, saturating at 255. Where `opacity` is 0, data is missing and nothing is
+/// added, even if the first colour of the colour map is not black.
 pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
     let rows = rows(shades, patch, pixels, 3);
     if let Some(components) = colour.components() {
@@ -71,15 +71,16 @@ multiversion! {
     /// colour. At segment borders each pixel's colour is computed, which is cheap arithmetic.
     [T: Voxel] [T]
     fn label_row(ids: &[T], pixels: &mut [u8]) {
-        let (groups, rest) = ids.as_chunks::<GROUP>();
-        let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
+        let (groups, last_ids) = ids.as_chunks::<GROUP>();
+        let pixels = pixels.as_chunks_mut::<3>().0;
+        let (group_pixels, last_pixels) = pixels.split_at_mut(GROUP * groups.len());
         // The id of the last group with a single id, and its pixels. Label 0 is black.
         let mut uniform_id = 0;
         let mut uniform_pixels = [[0; 3]; GROUP];
-        for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
+        for (ids, pixels) in groups.iter().zip(group_pixels.as_chunks_mut::<GROUP>().0) {
             let first = ids[0].to_label();
-            let differing = ids.iter().fold(0, |bits, id| bits | (id.to_label() ^ first));
-            if differing == 0 {
+            let differing_bits = ids.iter().fold(0, |bits, id| bits | (id.to_label() ^ first));
+            if differing_bits == 0 {
                 if first != uniform_id {
                     uniform_id = first;
                     uniform_pixels = [label_colour(first); GROUP];
@@ -89,7 +90,7 @@ multiversion! {
                 colour_each(ids, pixels);
             }
         }
-        colour_each(rest, last);
+        colour_each(last_ids, last_pixels);
     }
 }
 
@@ -110,11 +111,11 @@ fn rows<'a, T>(
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
     let width = patch.width();
     let left = patch.left() * pixel_bytes;
-    let tile = pixels
+    let tile_rows = pixels
         .chunks_exact_mut(TILE * pixel_bytes)
         .skip(patch.top());
     patch
         .shown()
-        .zip(tile)
+        .zip(tile_rows)
         .map(move |(row, pixels)| (&values[row * width..][..width], &mut pixels[left..]))
 }

@@ -100,9 +100,9 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     is_passed.then_some((volume.as_ref(), place))
 }
 
-/// Whether any voxel of a box may have been written. Voxels that were not have the fill value.
+/// Whether any voxel of a box may have been written. Voxels never written have the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
-    // A missing time point is read as zeros, which must be sent: the fill value may be another.
+    // The voxels are zeros, which must be sent: the fill value may be another number.
     if !plan.is_there {
         return Ok(true);
     }
@@ -146,8 +146,10 @@ fn own_voxels(
     for component in 0..plan.components.len() {
         let drawing = &mut scratch.drawing;
         if plan.view.is_stored() || plan.is_label {
-            let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
-            let request = request.every(plan.view.downsample).with(policy);
+            let region = plan.view.stored_region(&plan.region);
+            let request = ReadRequest::new(plan.time, region)
+                .every(plan.view.downsample)
+                .with(policy);
             plan.components[component].read(&request, &mut drawing.level.field)?;
             append(&drawing.level.field, plan.voxel, &mut all);
         } else {

@@ -59,7 +59,7 @@ impl<'a, T: Voxel> Means<'a, T> {
     pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun, is_gap: &[bool]) {
         let width = self.patch.width();
         let plane = self.patch.plane();
-        let first = self.patch.region(run).start[plane.column_axis()];
+        let first_column = self.patch.region(run).start[plane.column_axis()];
         let line = Line::new(region, &self.view, plane.column_axis());
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
             let row = self.row(line.row_position(number as u64, region, plane.row_axis()));
@@ -69,9 +69,17 @@ impl<'a, T: Voxel> Means<'a, T> {
             if !is_gap.is_empty() || self.missing.has_any(voxels) {
                 self.left_out.resize(width * self.patch.height(), 0);
                 let left_out = &mut self.left_out[row_start..][..width];
-                add_present(voxels, is_gap, &line, first, self.missing, sums, left_out);
+                add_present(
+                    voxels,
+                    is_gap,
+                    &line,
+                    first_column,
+                    self.missing,
+                    sums,
+                    left_out,
+                );
             } else {
-                add_line(voxels, line.start, line.per_column, first, sums);
+                add_line(voxels, line.start, line.per_column, first_column, sums);
             }
         }
     }
@@ -102,6 +110,7 @@ impl<'a, T: Voxel> Means<'a, T> {
             for (row, row_start) in (0..region.size[plane.row_axis()]).zip(&mut row_starts) {
                 let sums = &self.sums[row_start..][..width];
                 let means = &mut all_means[row_start..][..width];
+                // The voxels of a box at one position along the column axis.
                 let section = extent(plane.row_axis(), row) * extent(plane.slice_axis(), 0);
                 let count = section * downsample[columns];
                 // Only the last column can have partial boxes.
@@ -114,13 +123,13 @@ impl<'a, T: Voxel> Means<'a, T> {
                     if *left_out == 0 {
                         continue;
                     }
-                    means[column] = match section * extent(columns, column as u64) - left_out {
-                        0 => {
-                            empty.push(row_start + column);
-                            self.missing.fill()
-                        }
-                        count => T::mean(sums[column], count),
-                    };
+                    let count = section * extent(columns, column as u64) - left_out;
+                    if count > 0 {
+                        means[column] = T::mean(sums[column], count);
+                    } else {
+                        means[column] = self.missing.fill();
+                        empty.push(row_start + column);
+                    }
                 }
             }
         }
@@ -165,52 +174,58 @@ impl Line {
     /// The position of the block's `number`-th line along the row axis. Lines follow each other
     /// along y, then z; sections only along z.
     fn row_position(&self, number: u64, region: &Region, rows: Axis) -> u64 {
-        region.start[rows]
-            + match rows {
-                Axis::Y => number % region.size.y,
-                _ if self.is_section => number,
-                _ => number / region.size.y,
-            }
+        let offset = match rows {
+            Axis::Y => number % region.size.y,
+            _ if self.is_section => number,
+            _ => number / region.size.y,
+        };
+        region.start[rows] + offset
     }
 }
 
-/// Adds a line of voxels to the sums of its columns, with `count` voxels for each. `start` is the
-/// number of the first voxel, counted from column 0, and `first` the column of the first sum.
-fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut [T::Sum]) {
-    let mut sums = &mut sums[(start / count - first) as usize..];
+/// Adds a line of voxels to the sums of its columns. `start` is the number of the line's first
+/// voxel, counted from column 0, and `first_column` the column of the first sum.
+fn add_line<T: Voxel>(
+    line: &[T],
+    start: u64,
+    per_column: u64,
+    first_column: u64,
+    sums: &mut [T::Sum],
+) {
+    let mut sums = &mut sums[(start / per_column - first_column) as usize..];
     // The line may begin within a column, whose first voxels are in another block.
-    let head = ((count - start % count) % count).min(line.len() as u64) as usize;
-    let (head, rest) = line.split_at(head);
+    let to_next_column = (per_column - start % per_column) % per_column;
+    let (head, rest) = line.split_at(to_next_column.min(line.len() as u64) as usize);
     if !head.is_empty() {
         add_box(head, &mut sums[0]);
         sums = &mut sums[1..];
     }
-    match count {
+    match per_column {
         2 => add_boxes::<T, 2>(rest, sums),
         4 => add_boxes::<T, 4>(rest, sums),
         8 => add_boxes::<T, 8>(rest, sums),
         16 => add_boxes::<T, 16>(rest, sums),
         _ => rest
-            .chunks(count as usize)
+            .chunks(per_column as usize)
             .zip(sums)
             .for_each(|(voxels, sum)| add_box(voxels, sum)),
     }
 }
 
-/// Adds the voxels of a line that are not missing, and counts the missing ones; `first` is the
-/// column of the first sum.
+/// Adds the voxels of a line that are not missing, and counts the missing ones; `first_column` is
+/// the column of the first sum.
 fn add_present<T: Voxel>(
     voxels: &[T],
     is_gap: &[bool],
     line: &Line,
-    first: u64,
+    first_column: u64,
     missing: &Missing,
     sums: &mut [T::Sum],
     left_out: &mut [u64],
 ) {
     let is_gap = is_gap.iter().copied().chain(std::iter::repeat(false));
     for ((number, voxel), is_gap) in (line.start..).zip(voxels).zip(is_gap) {
-        let column = (number / line.per_column - first) as usize;
+        let column = (number / line.per_column - first_column) as usize;
         if is_gap || missing.has(*voxel) {
             left_out[column] += 1;
         } else {

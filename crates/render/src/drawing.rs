@@ -33,15 +33,15 @@ pub struct Scratch {
 /// The buffers of one tile while it is drawn.
 #[derive(Debug, Default)]
 pub(super) struct Drawing {
-    /// The voxels of one layer.
+    /// The voxels of the layer that is being drawn.
     pub(super) level: LevelBuffers,
     /// The field, windowed to 8 bits.
     pub(super) shades: Vec<u8>,
     pub(super) pixels: Vec<u8>,
     /// Whether gaps in volumes count as missing; otherwise they are drawn as they are read.
-    shows_missing: bool,
-    /// The opacity of each pixel: 0 where data is missing in all layers that have been drawn, empty
-    /// before the first layer. `None` if every pixel is opaque.
+    wants_gaps: bool,
+    /// The opacity of each pixel: 0 where every layer drawn so far lacks data, otherwise 255. Empty
+    /// before the first layer. `None`: every pixel is opaque, whatever is drawn next.
     alpha: Option<Vec<u8>>,
 }
 
@@ -66,9 +66,12 @@ pub fn render(
     policy: &ReadPolicy,
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>, RenderError> {
-    let Scratch { drawing, encoder } = scratch;
+    let Scratch {
+        drawing: buffers,
+        encoder,
+    } = scratch;
     let trace = policy.trace.as_deref();
-    let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan, policy))?;
+    let Drawn { pixels, alpha } = trace::drawing(trace, || buffers.draw(plan, policy))?;
     let kind = plan.picture.pixels();
     let png = plan.style.png;
     let file = trace::stage(trace, Stage::Encode, || match (plan.format, alpha) {
@@ -107,7 +110,7 @@ impl Drawing {
         plan: &Plan,
         policy: &ReadPolicy,
     ) -> Result<Drawn<'_>, ReadError> {
-        self.shows_missing = plan.shows_missing;
+        self.wants_gaps = plan.shows_missing;
         self.alpha = plan.shows_missing.then(Vec::new);
         match &plan.picture {
             Picture::Grey(layer) => return self.draw_grey(layer, policy),
@@ -143,7 +146,7 @@ impl Drawing {
         } else {
             self.clear(PixelKind::Grey);
             self.draw_layer(layer, policy, |shades, _, patch, pixels| {
-                composite::grey(shades, patch, pixels);
+                composite::copy_bytes(shades, patch, pixels);
             })?;
             &self.pixels
         };
@@ -153,7 +156,7 @@ impl Drawing {
         })
     }
 
-    /// Reads the intensities of a layer, and finds out which of them are missing.
+    /// Reads the intensities of a layer and computes their opacity.
     fn read(
         &mut self,
         source: &Source,
@@ -161,30 +164,33 @@ impl Drawing {
         policy: &ReadPolicy,
     ) -> Result<(), ReadError> {
         let level = &mut self.level;
-        let mask = slab::read_intensities(source, patch, self.shows_missing, policy, level)?;
-        self.note_missing(&mask, patch);
+        let mask = slab::read_intensities(source, patch, self.wants_gaps, policy, level)?;
+        self.add_opacity(&mask, patch);
         Ok(())
     }
 
-    /// Computes the opacity of the voxels of a layer, which lies in `patch`, and adds it to that of
-    /// the pixels. Pixels outside of the patch are black, not missing: they become opaque.
-    fn note_missing(&mut self, mask: &MissingMask<'_>, patch: &Patch) {
+    /// Computes the opacity of a layer's voxels. A pixel of the tile is opaque if it is opaque in
+    /// any layer; outside of `patch`, pixels are black, not missing, and therefore opaque.
+    fn add_opacity(&mut self, mask: &MissingMask<'_>, patch: &Patch) {
         let opacity = &mut self.level.opacity;
         mask.opacity(&self.level.field, opacity);
-        // If no voxel of the layer is missing, every pixel becomes opaque.
-        let before = self.alpha.take().filter(|_| !opacity.is_empty());
-        self.alpha = before.map(|before| {
-            let mut alpha = vec![255; TILE * TILE];
-            composite::grey(opacity, patch, &mut alpha);
-            alpha
-                .iter_mut()
-                .zip(&before)
-                .for_each(|(alpha, before)| *alpha |= before);
-            alpha
-        });
+        let Some(before) = self.alpha.take() else {
+            return;
+        };
+        // If no voxel of the layer is missing, every pixel is opaque.
+        if opacity.is_empty() {
+            return;
+        }
+        let mut alpha = vec![255; TILE * TILE];
+        composite::copy_bytes(opacity, patch, &mut alpha);
+        // Before the first layer, `before` is empty and changes nothing.
+        for (alpha, before) in alpha.iter_mut().zip(before) {
+            *alpha |= before;
+        }
+        self.alpha = Some(alpha);
     }
 
-    /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
+    /// Reads a layer, windows it to 8 bits and paints it.
     fn draw_layer(
         &mut self,
         layer: &Layer,
@@ -192,6 +198,7 @@ impl Drawing {
         paint: impl Fn(&[u8], &[u8], &Patch, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else {
+            // Pixels outside the volume are black, not missing: the whole tile is opaque.
             self.alpha = None;
             return Ok(());
         };
@@ -205,11 +212,12 @@ impl Drawing {
     fn draw_labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else {
+            // The tile stays black and opaque: `alpha` is `None` or empty.
             return Ok(());
         };
         let field = &mut self.level.field;
-        let mask = slice::read_first_voxels(source, patch, self.shows_missing, policy, field)?;
-        self.note_missing(&mask, patch);
+        let mask = slice::read_first_voxels(source, patch, self.wants_gaps, policy, field)?;
+        self.add_opacity(&mask, patch);
         let LevelBuffers { field, opacity, .. } = &self.level;
         composite::labels(field, opacity, patch, &mut self.pixels);
         Ok(())

@@ -4,8 +4,8 @@ use voltile_hdf5::volume::{Missing, Samples, Voxel, with_samples};
 
 /// The voxels of a field that stand for missing data, besides NaN.
 pub(super) struct MissingMask<'a> {
-    /// The missing values; `None` in a field of means, where a mean may equal such a value by
-    /// chance.
+    /// The values that stand for missing data; `None` in a field of means, where a mean may equal
+    /// one of these values by chance.
     pub values: Option<&'a Missing>,
     /// The indices of missing voxels in the field, in ascending order.
     pub places: Vec<usize>,
@@ -18,8 +18,8 @@ impl MissingMask<'_> {
         is_value || voxel.to_f64().is_nan() || self.places.binary_search(&place).is_ok()
     }
 
-    /// Fills `opacity` with 0 for each missing voxel of the field and 255 for each other; clears it
-    /// if none is missing.
+    /// Fills `opacity` with 0 for each missing voxel of the field and 255 for every other voxel;
+    /// clears it if no voxel is missing.
     pub fn opacity(&self, field: &Samples, opacity: &mut Vec<u8>) {
         opacity.clear();
         with_samples!(field, voxels => {

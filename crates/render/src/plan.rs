@@ -23,8 +23,8 @@ pub struct Plan {
     pub style: Style,
     /// The format of the tile.
     pub format: TileFormat,
-    /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are
-    /// missing; otherwise they are black, and gaps are drawn as they are read.
+    /// Whether pixels for which all channels lack data are transparent, and gaps in volumes count
+    /// as missing data. Otherwise these pixels are black, and gaps are drawn as they are read.
     pub shows_missing: bool,
 }
 
@@ -45,8 +45,8 @@ pub struct Cutout {
     pub view: LevelView,
     /// The box, within the level.
     pub region: Region,
-    /// Whether there are voxels: the time point exists, and the box is not empty. A gap in a series
-    /// is read as zeros.
+    /// Whether the time point exists, and the box is not empty. If not, nothing is read: the voxels
+    /// are zeros.
     pub is_there: bool,
     /// The window in force, if it is known.
     pub window: Option<Window>,
@@ -55,15 +55,15 @@ pub struct Cutout {
     /// The position of this channel's first voxel in the whole box, if this is one of the `others`
     /// of a cutout; otherwise 0.
     pub place: Xyz<u64>,
-    /// The further channels of the box: the part of the box that each of them covers, in its own
-    /// voxels.
+    /// The other channels of the box. The `region` of each is the part of the box that it covers,
+    /// in voxels of its own.
     pub others: Vec<Cutout>,
     /// The size of a voxel of the level, and its unit, which may be empty.
     pub voxel_size: Option<(Xyz<f64>, String)>,
     /// The values that stand for missing data, which are left out of means.
     pub missing: Missing,
-    /// Whether voxels are label ids, for which derived levels take one voxel of each box rather
-    /// than the mean.
+    /// Whether voxels are label ids: a voxel of a derived level is then one of the ids in its box,
+    /// not the mean.
     pub is_label: bool,
 }
 

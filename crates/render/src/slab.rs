@@ -31,7 +31,7 @@ trait Reduction<T: Voxel> {
     fn value(state: Self::State, count: u64) -> Self::Value;
 }
 
-/// The greatest voxel, or else the least.
+/// The greatest voxel of a column if `IS_GREATEST`, otherwise the least.
 struct Extreme<const IS_GREATEST: bool>;
 type Greatest = Extreme<true>;
 type Least = Extreme<false>;
@@ -42,6 +42,7 @@ impl<T: Voxel, const IS_GREATEST: bool> Reduction<T> for Extreme<IS_GREATEST> {
     type Value = T;
 
     fn start() -> T {
+        // The least or the greatest number of the type, so that every voxel replaces it.
         let sign = if IS_GREATEST { -1.0 } else { 1.0 };
         T::nearest(Number::Real(sign * f64::INFINITY))
     }
@@ -76,8 +77,8 @@ impl<T: Voxel> Reduction<T> for Average {
 }
 
 /// Fills the field with the patch's intensities: `height` × `width`, means over boxes if the level
-/// is derived. For a slab these are projected: voxels that stand for missing data are left out, and
-/// a mean is in 64-bit floats.
+/// is derived. The slices of a slab are projected, without voxels that stand for missing data; the
+/// mean of slices is in 64-bit floats.
 ///
 /// Returns which voxels of the field stand for missing data.
 pub(super) fn read_intensities<'a>(
@@ -96,12 +97,12 @@ pub(super) fn read_intensities<'a>(
         wants_gaps,
         policy,
     };
-    // Empty samples of the type of the level's voxels.
-    let mut typed = source.volume.shape().voxel.samples();
+    // No samples: they only give the type of the level's voxels.
+    let mut empty = source.volume.shape().voxel.samples();
     if !source.view.is_stored() {
-        typed = typed.of_means();
+        empty = empty.of_means();
     }
-    with_samples!(&typed, typed => match projection {
+    with_samples!(&empty, typed => match projection {
         Projection::Max => slab.project::<_, Greatest>(typed, buffers),
         Projection::Min => slab.project::<_, Least>(typed, buffers),
         Projection::Mean => slab.project::<_, Average>(typed, buffers),
@@ -140,8 +141,8 @@ impl<'a> SlabReader<'a, '_> {
                     let section = Patch::section(z, &part);
                     self.read_derived(&section, buffers)?;
                     for rows in section.runs() {
-                        let part = section.region(rows);
-                        columns.add(&buffers.field, &buffers.opacity, &part, &region, first);
+                        let place = section.region(rows);
+                        columns.add(&buffers.field, &buffers.opacity, &place, &region, first);
                     }
                 }
             }
@@ -193,16 +194,18 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
     }
 
     /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose
-    /// opacity is 0 are missing. `place` is the part, `run` the whole run, and `first` the index of
-    /// the run's first column.
-    fn add(&mut self, part: &Samples, opacity: &[u8], place: &Region, run: &Region, first: usize) {
-        let Some(voxels) = T::slice(part) else { return };
+    /// opacity is 0 are missing. `part` and `run` are the boxes of the part and of the whole run,
+    /// and `first` is the index of the run's first column.
+    fn add(&mut self, block: &Samples, opacity: &[u8], part: &Region, run: &Region, first: usize) {
+        let Some(voxels) = T::slice(block) else {
+            return;
+        };
         // The distance between the columns of adjacent voxels along each axis. Along the normal of
         // the plane the column stays the same.
         let step = self.patch.plane().place(0, self.patch.width(), 1);
-        let offset = place.start.zip(run.start, |own, all| (own - all) as usize);
+        let offset = part.start.zip(run.start, |own, all| (own - all) as usize);
         let first = first + offset.x * step.x + offset.y * step.y + offset.z * step.z;
-        let size = place.size.map(|extent| extent as usize);
+        let size = part.size.map(|extent| extent as usize);
         if opacity.is_empty() {
             return reduce::<T, R>(voxels, size, step, &mut self.states[first..]);
         }
@@ -244,6 +247,7 @@ multiversion! {
             let (y, z) = (number % size.y, number / size.y);
             let columns = &mut columns[y * step.y + z * step.z..];
             if step.x == 0 {
+                // The row runs along the normal: all of its voxels are in one column.
                 let mut state = columns[0];
                 row.iter().for_each(|voxel| R::add(&mut state, *voxel));
                 columns[0] = state;

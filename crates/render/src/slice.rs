@@ -49,15 +49,15 @@ pub(super) fn read_intensities<'a>(
         return read_first_voxels(source, patch, wants_gaps, policy, field);
     }
     let shape = source.volume.shape();
-    // Empty samples of the type of the stored voxels.
-    let typed = shape.voxel.samples();
+    // No samples: they only give the type of the stored voxels.
+    let empty = shape.voxel.samples();
     let block_bytes = if shape.access == Access::Uncached {
         BLOCK_BYTES
     } else {
         CACHE_SIZED_BYTES
     };
-    let most_voxels = block_bytes / typed.voxel_bytes() as u64;
-    let places = with_samples!(&typed, typed => {
+    let most_voxels = block_bytes / empty.voxel_bytes() as u64;
+    let places = with_samples!(&empty, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for run in patch.runs() {
             let stored = source.view.stored_region(&patch.region(run));
@@ -125,8 +125,8 @@ pub(super) fn parts(
     region.blocks(chunk, most / view.downsample.volume().max(1))
 }
 
-/// The parts of a box that are missing. None unless the caller wants them (`wants_gaps`): otherwise
-/// they are drawn as they are read, as 0 or the fill value.
+/// The parts of a box that are missing; none if `wants_gaps` is false, because missing parts are
+/// then drawn as they are read, as 0 or the fill value.
 pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Region> {
     if wants_gaps {
         source.volume.gaps(source.time, region)
@@ -150,7 +150,7 @@ fn voxels_read(
     let reads_before = |at: Xyz<u64>| at.zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
     let first = reads_before(gap.start);
     let end = reads_before(gap.end());
-    // The request reads a single slice: the region's first.
+    // The request reads only the region's first slice; a gap behind it covers no rows.
     let is_in_slice = first[plane.slice_axis()] == 0;
     let end_row = if is_in_slice {
         end[plane.row_axis()]

@@ -37,16 +37,17 @@ pub fn visible(
 /// The voxels that these columns and rows of the tile show, each once, as indices into the voxels
 /// of the patch.
 fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
-    let shown = patch
-        .shown()
-        .zip(patch.top()..)
-        .filter(|(_, row)| rows.contains(row));
-    let mut distinct: Vec<usize> = shown.map(|(distinct, _)| distinct).collect();
-    distinct.dedup();
+    let mut distinct_rows = Vec::new();
+    for (distinct_row, row) in patch.shown().zip(patch.top()..) {
+        if rows.contains(&row) {
+            distinct_rows.push(distinct_row);
+        }
+    }
+    distinct_rows.dedup();
     let width = patch.width();
     let start = columns.start.saturating_sub(patch.left()).min(width);
     let end = columns.end.saturating_sub(patch.left()).min(width);
-    distinct
+    distinct_rows
         .into_iter()
         .flat_map(|row| (start..end).map(move |column| row * width + column))
         .collect()

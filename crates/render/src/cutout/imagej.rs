@@ -33,9 +33,12 @@ pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
 
 /// Writes a box of voxels, given little-endian with components first.
 pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, EncodeError> {
-    let voxel = plan.voxel.stored_bytes();
-    let section = (plan.region.size.x * plan.region.size.y) as usize * voxel;
-    let voxels = interleave(voxels, plan, if plan.is_rgb { voxel } else { section });
+    // Red, green and blue take turns voxel by voxel, and channels section by section.
+    let mut width = plan.voxel.stored_bytes();
+    if !plan.is_rgb {
+        width *= (plan.region.size.x * plan.region.size.y) as usize;
+    }
+    let voxels = interleave(voxels, plan, width);
     pages(&voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
 }
 
@@ -49,7 +52,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         1
     };
     let count = size.z * plan.channels() as u64;
-    let page = voxels.len() as u64 / count.max(1);
+    let page_bytes = voxels.len() as u64 / count.max(1);
     // 1 for unsigned integers, 2 for signed ones, 3 for floats.
     let format: u16 = match plan.voxel {
         VoxelType::I16 => 2,
@@ -81,8 +84,9 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         // 1 is no compression.
         directory.write_tag(Tag::Compression, 1u16)?;
         directory.write_tag(Tag::PhotometricInterpretation, photometric)?;
-        directory.write_tag(Tag::StripOffsets, u32::try_from(start + number * page)?)?;
-        directory.write_tag(Tag::StripByteCounts, u32::try_from(page)?)?;
+        let page_start = start + number * page_bytes;
+        directory.write_tag(Tag::StripOffsets, u32::try_from(page_start)?)?;
+        directory.write_tag(Tag::StripByteCounts, u32::try_from(page_bytes)?)?;
         directory.write_tag(Tag::RowsPerStrip, size.y as u32)?;
         // 1 is no unit of TIFF's own: the unit is in the description.
         directory.write_tag(Tag::ResolutionUnit, 1u16)?;
@@ -166,7 +170,7 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     let mut counts = vec![5 * 4, 2 * 8 * channels];
     let mut parts = Vec::new();
     for (kind, count) in [("IJIJ", None), ("rang", Some(1)), ("luts", Some(channels))] {
-        // In the byte order of the file, as all numbers.
+        // ImageJ reads the four letters as a number, and all numbers here are little-endian.
         parts.extend(kind.bytes().rev());
         parts.extend(count.into_iter().flat_map(u32::to_le_bytes));
     }
@@ -189,11 +193,11 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
 
 /// The number of pixels for each unit of length: 1000000000/250000000 for pixels of 0.25 units.
 fn per_unit(size: f64) -> Rational {
-    const DIGITS: f64 = 1e9;
+    const PRECISION: f64 = 1e9;
     let (n, d) = if size < 1.0 {
-        (DIGITS, DIGITS * size)
+        (PRECISION, PRECISION * size)
     } else {
-        (DIGITS / size, DIGITS)
+        (PRECISION / size, PRECISION)
     };
     let [n, d] = [n, d].map(|number| (number.round() as u32).max(1));
     Rational { n, d }

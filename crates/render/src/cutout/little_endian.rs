@@ -45,11 +45,11 @@ pub(super) fn paste(
     width: usize,
 ) {
     let row_bytes = size.x as usize * width;
-    for (number, from) in (0..).zip(part.chunks_exact(row_bytes.max(1))) {
+    for (number, row) in (0..).zip(part.chunks_exact(row_bytes.max(1))) {
         let y = first.y + number % size.y;
         let z = first.z + number / size.y;
-        let place = ((z * whole.y + y) * whole.x + first.x) as usize * width;
-        into[place..][..row_bytes].copy_from_slice(from);
+        let start = ((z * whole.y + y) * whole.x + first.x) as usize * width;
+        into[start..][..row_bytes].copy_from_slice(row);
     }
 }
 

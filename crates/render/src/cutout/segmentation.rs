@@ -60,7 +60,8 @@ pub(super) fn encode<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>>
     Some(file)
 }
 
-/// The offset in the channel, in words, of a place in the file, in bytes.
+/// Converts a position in the file, in bytes, to an offset in the channel, in words. The channel
+/// begins after the first word of the file.
 fn offset_of(place: usize) -> usize {
     place / WORD - 1
 }
@@ -76,8 +77,10 @@ fn read<L: Label>(
 ) {
     let rows = EDGE.min(size.y - first_y);
     let sections = EDGE.min(size.z - first_z);
+    let row_bytes = size.x * L::BYTES;
     let row_at = |y, z| {
-        &labels[((first_z + z) * size.y + first_y + y) * size.x * L::BYTES..][..size.x * L::BYTES]
+        let row = (first_z + z) * size.y + first_y + y;
+        &labels[row * row_bytes..][..row_bytes]
     };
     if rows < EDGE || sections < EDGE || !size.x.is_multiple_of(EDGE) {
         let firsts = row_at(0, 0).chunks(EDGE * L::BYTES);

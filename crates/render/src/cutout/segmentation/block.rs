@@ -74,22 +74,23 @@ impl<L: Label> Block<L> {
     /// Computes the table and the indices of the next block.
     pub(super) fn index(&mut self, labels: &[L; VOXELS]) {
         self.table.clear();
-        let differing = differing(labels);
-        if differing == 0 {
+        let differing_bits = differing_bits(labels);
+        if differing_bits == 0 {
             self.table.push(labels[0]);
             return;
         }
-        let is_done = match differing <= u64::from(u16::MAX) {
-            true => self.compare(labels, &low_bits(labels)),
-            false => self.compare(labels, &hashes(labels)) && self.is_right(labels),
+        let is_done = if differing_bits <= u64::from(u16::MAX) {
+            self.compare(labels, &low_bits(labels))
+        } else {
+            self.compare(labels, &hashes(labels)) && self.is_right(labels)
         };
         if !is_done {
             self.look_up(labels);
         }
     }
 
-    /// Compares the keys of all voxels with the key of one label after the other. Returns whether
-    /// each voxel has one of the keys.
+    /// Compares the keys of all voxels with the key of one label after the other, of at most `FEW`
+    /// labels. Returns whether each voxel has one of these keys.
     fn compare(&mut self, labels: &[L; VOXELS], keys: &[u16; VOXELS]) -> bool {
         self.indices.fill(NONE);
         let mut first = 0;
@@ -173,7 +174,7 @@ impl<L: Label> Block<L> {
 multiversion! {
     /// The bits in which any labels of a block differ.
     [L: Label] [L]
-    fn differing(labels: &[L; VOXELS]) -> u64 {
+    fn differing_bits(labels: &[L; VOXELS]) -> u64 {
         let first = labels[0].to_u64();
         labels.iter().fold(0, |all, label| all | (first ^ label.to_u64()))
     }
@@ -207,8 +208,8 @@ pub(super) fn short_hash(label: u64) -> u16 {
 multiversion! {
     /// Sets the indices of all voxels that have a key.
     fn assign(keys: &[u16; VOXELS], key: u16, index: u8, indices: &mut [u8; VOXELS]) {
-        for (place, own) in indices.iter_mut().zip(keys) {
-            *place = if *own == key { index } else { *place };
+        for (voxel_index, voxel_key) in indices.iter_mut().zip(keys) {
+            *voxel_index = if *voxel_key == key { index } else { *voxel_index };
         }
     }
 }
