@@ -26,7 +26,7 @@ pub(super) use self::jpeg::jpeg;
 use self::pairs::Pairs;
 use crate::plan::PixelKind;
 
-/// The pixels could not be encoded.
+/// The error if pixels or voxels cannot be encoded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("a tile of {bytes} bytes could not be encoded: {problem}")]
 pub struct EncodeError {
@@ -107,17 +107,17 @@ fn encode_sized(
 ) -> Result<Vec<u8>, EncodeError> {
     let (width, height) = size;
     let pixel = kind.bytes();
-    let row = width * pixel;
-    if row == 0 || height == 0 || pixels.len() != row * height {
+    let row_bytes = width * pixel;
+    if row_bytes == 0 || height == 0 || pixels.len() != row_bytes * height {
         let problem = format!("it does not have {width} × {height} pixels");
         return Err(EncodeError::new(pixels.len(), problem));
     }
     let EncodeBuffers { filtered, pairs } = buffers;
-    let filter = Filter::choose(pixels, row, pixel, filtered);
-    filter.apply(pixels, row, pixel, filtered);
+    let filter = Filter::choose(pixels, row_bytes, pixel, filtered);
+    filter.apply(pixels, row_bytes, pixel, filtered);
     let quick = Stream::new(filtered, pairs);
     if profile == PngProfile::Small {
-        let small = small_stream(pixels, row, pixel)
+        let small = small_stream(pixels, row_bytes, pixel)
             .map_err(|problem| EncodeError::new(pixels.len(), problem))?;
         if small.len() < quick.len() {
             return Ok(png_file(kind, size, small.len(), |room| {
@@ -130,11 +130,11 @@ fn encode_sized(
 
 /// Filters the pixels in two ways, compresses both with libdeflate, and returns the smaller zlib
 /// stream.
-fn small_stream(pixels: &[u8], row: usize, pixel: usize) -> Result<Vec<u8>, String> {
+fn small_stream(pixels: &[u8], row_bytes: usize, pixel: usize) -> Result<Vec<u8>, String> {
     let mut filtered = Vec::new();
-    Filter::None.apply(pixels, row, pixel, &mut filtered);
+    Filter::None.apply(pixels, row_bytes, pixel, &mut filtered);
     let unfiltered = zlib(&filtered, SMALL_LEVEL)?;
-    filter::least_sum(pixels, row, pixel, &mut filtered);
+    filter::least_sum(pixels, row_bytes, pixel, &mut filtered);
     let least_sum = zlib(&filtered, SMALL_LEVEL)?;
     Ok(if least_sum.len() < unfiltered.len() {
         least_sum

@@ -53,9 +53,10 @@ fn thumbnail(
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     let kind = first.map_or(PixelKind::Grey, Picture::pixels);
     let (pixels, alpha) = assemble(plan, kind, policy, scratch)?;
-    let (pixels, kind) = match alpha.as_slice() {
-        [] => (pixels, kind),
-        alpha => (with_alpha(&pixels, alpha, kind), kind.with_alpha()),
+    let (pixels, kind) = if alpha.is_empty() {
+        (pixels, kind)
+    } else {
+        (with_alpha(&pixels, &alpha, kind), kind.with_alpha())
     };
     Ok(match kind {
         PixelKind::Grey => shrink::<Luma<u8>>(plan, pixels, is_labels)?.into(),
@@ -124,13 +125,10 @@ fn assemble(
 /// `bytes` is the number of bytes per pixel.
 fn paste(tile: &[u8], bytes: usize, (left, top): (usize, usize), width: usize, whole: &mut [u8]) {
     let taken = width.saturating_sub(left).min(TILE) * bytes;
-    let into = whole.chunks_exact_mut(width * bytes).skip(top);
-    for (from, into) in tile.chunks_exact(TILE * bytes).zip(into) {
-        if let (Some(from), Some(into)) = (
-            from.get(..taken),
-            into.get_mut(left * bytes..left * bytes + taken),
-        ) {
-            into.copy_from_slice(from);
+    let rows = whole.chunks_exact_mut(width * bytes).skip(top);
+    for (tile_row, row) in tile.chunks_exact(TILE * bytes).zip(rows) {
+        if let Some(into) = row.get_mut(left * bytes..left * bytes + taken) {
+            into.copy_from_slice(&tile_row[..taken]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Statistics of a sample of a channel's voxels: the automatic window, percentiles and a histogram.
 //!
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
-//! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
+//! series, the whole level if it is small, else boxes spread evenly through it. Its size is bounded, so
 //! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
 //! out, whether the file declares them or they only seem to (*undeclared fill*). A blank time point
 //! is left out too, and one of at least five time points if it is far brighter or darker than the
@@ -20,7 +20,8 @@ use voltile_hdf5::volume::{
     with_samples,
 };
 
-/// The version of the rules by which samples are taken: statistics of other rules are not used.
+/// The version of the rules by which samples are taken. Stored statistics of other versions are not
+/// used.
 pub const RULES: u32 = 4;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
@@ -77,31 +78,30 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// The window of unsigned bytes, whose histogram has one bin for each value: as stored, unless
-    /// the sample covers less than a quarter of the 256 values. Then it is the file's display
-    /// range (`range`), if it has one, else the range of the sample. If all values are equal, they
-    /// are shown as stored too.
+    /// The window of unsigned bytes. They are shown as stored if the window of the sample spans a
+    /// quarter of the 256 values or more, or if all values are equal. Otherwise the window is the
+    /// file's display range (`range`), if the file has one, else that of the sample.
     pub fn window_of_bytes(&self, range: Option<Window>) -> Window {
+        let Some(Histogram { counts, .. }) = &self.histogram else {
+            return Window::AsStored;
+        };
+        // The histogram of bytes has one bin for each value.
+        let least = counts.iter().position(|count| *count > 0);
+        let greatest = counts.iter().rposition(|count| *count > 0);
+        let (Some(least), Some(greatest)) = (least, greatest) else {
+            return Window::AsStored;
+        };
+        if least == greatest {
+            return Window::AsStored;
+        }
         let (lo, hi) = self.window.limits();
-        let histogram = self.histogram.iter();
-        let counts = (0..).zip(histogram.flat_map(|histogram| &histogram.counts));
-        let mut values = counts
-            .filter(|(_, count)| **count > 0)
-            .map(|(value, _)| value);
-        let Some(least) = values.next() else {
-            return Window::AsStored;
-        };
-        let Some(greatest) = values.last() else {
-            // All values are equal.
-            return Window::AsStored;
-        };
         // If nearly all voxels are equal, the window is empty, and the few others decide.
         let window = if lo < hi {
             self.window
         } else {
             Window::Whole {
-                lo: least,
-                hi: greatest,
+                lo: least as i128,
+                hi: greatest as i128,
             }
         };
         let (lo, hi) = window.limits();
@@ -176,18 +176,18 @@ fn survey_typed<'a, T: Voxel>(
 /// A sorted sample without undeclared fill. At least half of the sample stays, because a value that
 /// most voxels have is data.
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
-    let least = sorted.len().div_ceil(2);
+    let min_length = sorted.len().div_ceil(2);
     let mut rest = sorted;
     // Fill values that are far from each other are left out one after the other, outermost first.
-    while let Some(inner) = without_far_ends(rest, least) {
+    while let Some(inner) = without_far_ends(rest, min_length) {
         rest = inner;
     }
     rest
 }
 
 /// A sorted sample without frequent values at its ends that are far from all others; `None` if it
-/// has no such values, or if fewer than `least` would stay.
-fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
+/// has no such values, or if fewer than `min_length` values would stay.
+fn without_far_ends<T: Voxel>(sorted: &[T], min_length: usize) -> Option<&[T]> {
     let is_frequent = |run: &&[T]| run.len() * SHARE_OF_FILL > sorted.len();
     let runs = || sorted.chunk_by(|a, b| a == b);
     let low_ends = end_lengths(runs().take(MAX_FILLS).take_while(is_frequent));
@@ -195,7 +195,7 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     for low in &low_ends {
         for high in &high_ends {
             if let Some(rest) = far_from_ends(sorted, *low, *high)
-                && rest.len() >= least
+                && rest.len() >= min_length
             {
                 return Some(rest);
             }
@@ -207,8 +207,9 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
 /// A sorted sample without its first `low` and last `high` values, if there are any and they are
 /// far from all others.
 fn far_from_ends<T: Voxel>(sorted: &[T], low: usize, high: usize) -> Option<&[T]> {
-    let (below, rest) = sorted.split_at_checked(low)?;
-    let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
+    let (below, not_below) = sorted.split_at_checked(low)?;
+    let length = not_below.len().checked_sub(high)?;
+    let (rest, above) = not_below.split_at_checked(length)?;
     let first = rest.first()?.to_f64();
     let last = rest.last()?.to_f64();
     let distance_below = below.last().map(|fill| first - fill.to_f64());
@@ -306,11 +307,10 @@ fn existing_near(shape: &VolumeShape, place: u64) -> Option<u64> {
         .find(|time| shape.has(*time))
 }
 
-/// The values of all time points except outliers. An outlier is a time point whose median lies
-/// below the windows of all other time points, or above all of them. No outlier is left out if more
-/// than a fifth of the time points are outliers, because then the series simply changes much.
-/// Before that, blank time points are left out: any number of them if they all have the same value,
-/// else only if they are at most a third of all.
+/// The values of all time points except blank ones and outliers. Blank time points are left out if
+/// they all have the same value, or if they are at most a third of all. An outlier is a time point
+/// whose median lies below the windows of all other time points, or above all of them. If more than
+/// a fifth are outliers, none is left out, because then the series simply changes much.
 fn without_outliers<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
@@ -326,19 +326,20 @@ fn without_outliers<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     let lows = values_at(&frames, PERMILLE);
     let medians = values_at(&frames, 500);
     let highs = values_at(&frames, 1000 - PERMILLE);
-    let mut odd = Vec::new();
+    let mut is_outlier = Vec::new();
     for (frame, median) in medians.iter().enumerate() {
         let lowest = besides(&lows, frame).fold(f64::INFINITY, f64::min);
         let highest = besides(&highs, frame).fold(f64::NEG_INFINITY, f64::max);
-        odd.push(*median < lowest || *median > highest);
+        is_outlier.push(*median < lowest || *median > highest);
     }
-    if TIMES_PER_FLASH * odd.iter().filter(|odd| **odd).count() > odd.len() {
+    let outliers = is_outlier.iter().filter(|outlier| **outlier).count();
+    if TIMES_PER_FLASH * outliers > frames.len() {
         return frames;
     }
     frames
         .into_iter()
-        .zip(odd)
-        .filter(|(_, odd)| !odd)
+        .zip(is_outlier)
+        .filter(|(_, is_outlier)| !is_outlier)
         .map(|(frame, _)| frame)
         .collect()
 }
@@ -393,9 +394,11 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
 /// contain the centres of `boxes` equal parts of the axis.
 fn spread(boxes: u64, extent: u64, chunk: u64) -> Vec<(u64, u64)> {
     let edge = chunk.max(EDGE).min(extent);
-    let mut starts: Vec<u64> = (0..boxes)
-        .map(|number| extent * (2 * number + 1) / (2 * boxes) / edge * edge)
-        .collect();
+    let mut starts = Vec::new();
+    for number in 0..boxes {
+        let centre = extent * (2 * number + 1) / (2 * boxes);
+        starts.push(centre / edge * edge);
+    }
     starts.dedup();
     starts
         .into_iter()

@@ -73,8 +73,8 @@ fn shade_each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8)
 /// Windows integers: 255 times the position in the window, rounded half up. In the window from 0 to
 /// 100, 50 is 128.
 fn paint_integers<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
-    // Shades change at multiples of 1/510, and so perhaps at a voxel, where the estimate would be
-    // undecided. A shift by half of that makes them change only between voxels.
+    // Shades change at multiples of 1/510, some of which are whole numbers: at such a voxel the
+    // estimate would be undecided. With a shift by half of 1/510 they change only between voxels.
     let least = lo as f64;
     let greatest = hi as f64;
     let estimate = Estimate::new(
@@ -90,8 +90,9 @@ fn paint_integers<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8])
     let (sign, range) = if hi < lo { (-1, lo - hi) } else { (1, hi - lo) };
     shade_estimated(voxels, estimate, shades, |v| {
         let above = (v.to_whole().clamp(lo.min(hi), lo.max(hi)) - lo) * sign;
-        (above.saturating_mul(510).saturating_add(range) / range.saturating_mul(2)).clamp(0, 255)
-            as u8
+        // 255 · above / range + 1/2, rounded down.
+        let shade = above.saturating_mul(510).saturating_add(range) / range.saturating_mul(2);
+        shade.clamp(0, 255) as u8
     });
 }
 
@@ -235,25 +236,23 @@ fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: 
     }
 }
 
-/// Shades voxels of an 8- or 16-bit type by table lookup. `values` are all values of the unsigned
-/// integer of this size, in order: their bits are all values of `T`.
+/// Shades voxels of an 8- or 16-bit type by table lookup. `patterns` are all values of the unsigned
+/// integer of this size, in order: read as `T`, their bits are all of its values.
 fn shade_by_table<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     voxels: &[T],
-    values: impl Iterator<Item = I>,
+    patterns: impl Iterator<Item = I>,
     shade: impl Fn(T) -> u8,
     shades: &mut [u8],
 ) {
-    let bits: Vec<I> = values.collect();
-    let values: &[T] = bytemuck::cast_slice(&bits);
+    let patterns: Vec<I> = patterns.collect();
+    let values: &[T] = bytemuck::cast_slice(&patterns);
     let mut table = vec![0; values.len()];
     // Negative values come after positive ones; the curve is monotone within either half.
     let half = values.len() / 2;
-    for (values, table) in values.chunks(half).zip(table.chunks_mut(half)) {
-        if let ([first, .., last], [to_first, .., to_last]) = (values, &mut *table) {
-            *to_first = shade(*first);
-            *to_last = shade(*last);
-        }
-        fill_between(values, &shade, table);
+    for (half_values, half_table) in values.chunks(half).zip(table.chunks_mut(half)) {
+        half_table[0] = shade(half_values[0]);
+        half_table[half - 1] = shade(half_values[half - 1]);
+        fill_between(half_values, &shade, half_table);
     }
     let Some(table) = table.first_chunk::<VALUES>() else {
         return;

@@ -2,8 +2,7 @@
 
 use super::pairs::Pairs;
 
-/// How many bits may be added before a write: with up to 7 pending ones, their number stays below
-/// 64.
+/// The maximum number of bits added before a write: with up to 7 pending ones, fewer than 64.
 const MAX_BITS: u32 = 56;
 
 /// A string of at most 56 bits, the first one lowest.
@@ -74,13 +73,13 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     fn write(&mut self) {
         // The pending bits that fill whole bytes: 0, 8, … or 56.
-        let whole = self.count & 0x38;
+        let whole_bits = self.count & 0x38;
         debug_assert!(self.out.len() >= 8, "there is room for a word");
         if let Some(room) = self.out.first_chunk_mut::<8>() {
             *room = self.pending.to_le_bytes();
-            self.out = &mut std::mem::take(&mut self.out)[whole as usize / 8..];
+            self.out = &mut std::mem::take(&mut self.out)[whole_bits as usize / 8..];
         }
-        self.pending >>= whole;
+        self.pending >>= whole_bits;
         self.count %= 8;
     }
 }

@@ -33,7 +33,7 @@ const CHECKSUM: usize = 4;
 /// at a time.
 pub(super) const SLACK: usize = 8;
 
-/// A stream not yet written: bytes, their codes, and the resulting length.
+/// A stream that has been planned, so that its length is known before it is written.
 pub(super) struct Stream<'a> {
     bytes: &'a [u8],
     codes: Codes<'a>,
@@ -93,11 +93,11 @@ trait Sink {
 fn walk(bytes: &[u8], sink: &mut impl Sink) {
     let (mut words, rest) = bytes.as_chunks::<8>();
     while !words.is_empty() {
-        let (plain, others) = words.split_at(leading(words, |word| word != 0));
+        let (plain, from_zeros) = words.split_at(leading(words, |word| word != 0));
         sink.words(plain);
-        let run = leading(others, |word| word == 0);
+        let run = leading(from_zeros, |word| word == 0);
         zeros(8 * run, sink);
-        words = &others[run..];
+        words = &from_zeros[run..];
     }
     rest.iter().for_each(|byte| sink.byte(*byte));
 }
@@ -105,11 +105,11 @@ fn walk(bytes: &[u8], sink: &mut impl Sink) {
 /// The number of leading words for which `holds` is true.
 fn leading(words: &[[u8; 8]], holds: impl Fn(u64) -> bool) -> usize {
     const BLOCK: usize = 16;
-    let is = |word: &[u8; 8]| holds(u64::from_ne_bytes(*word));
+    let word_holds = |word: &[u8; 8]| holds(u64::from_ne_bytes(*word));
     let one_by_one = |words: &[[u8; 8]]| {
         words
             .iter()
-            .position(|word| !is(word))
+            .position(|word| !word_holds(word))
             .unwrap_or(words.len())
     };
     let near = one_by_one(&words[..words.len().min(BLOCK)]);
@@ -118,11 +118,11 @@ fn leading(words: &[[u8; 8]], holds: impl Fn(u64) -> bool) -> usize {
     }
     // Long prefixes are searched in blocks, which vectorise.
     let (blocks, _) = words.as_chunks::<BLOCK>();
-    let satisfying = blocks
+    let holding = blocks
         .iter()
-        .take_while(|block| block.iter().fold(true, |all, word| all & is(word)));
-    let whole = BLOCK * satisfying.count();
-    whole + one_by_one(&words[whole..])
+        .take_while(|block| block.iter().fold(true, |all, word| all & word_holds(word)));
+    let in_blocks = BLOCK * holding.count();
+    in_blocks + one_by_one(&words[in_blocks..])
 }
 
 /// Passes on a run of zeros as bytes of 0, each followed by a match of three or more zeros. If at
@@ -328,8 +328,9 @@ impl LengthWord {
     }
 }
 
-/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0. The lengths
-/// 5 5 5 5 are the words 5 and 16, whose extra bits say three repetitions.
+/// Run-length encodes code lengths: 16 repeats the last length 3 to 6 times, 17 repeats 0 3 to 10
+/// times, 18 repeats it 11 to 138 times. The lengths 5 5 5 5 are the words 5 and 16, whose extra
+/// bits say three repetitions.
 fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {

@@ -3,7 +3,8 @@
 //! The five predictors come from the PNG specification (third edition, section 9). One filter is
 //! used for a whole tile: the sensor noise of micrographs is similar in all rows, and one choice
 //! costs less than 512 choices. The filter with the lowest entropy on a few rows is chosen. All
-//! loops run over slices of equal length, so that the compiler vectorises them.
+//! loops run over slices of equal length, so that the compiler vectorises them. `pixel` always is
+//! the number of bytes of a pixel.
 
 use voltile_base::simd::multiversion;
 
@@ -33,11 +34,10 @@ impl Filter {
 
     /// The filter with the lowest entropy on a sample of the rows.
     ///
-    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `filtered` is
-    /// overwritten.
-    pub fn choose(pixels: &[u8], row: usize, pixel: usize, filtered: &mut Vec<u8>) -> Filter {
-        let spacing = (pixels.len() / row / SAMPLED_ROWS).max(1);
-        let zeros = vec![0; row];
+    /// `pixels` are rows of `row_bytes` bytes without gaps; `filtered` is overwritten.
+    pub fn choose(pixels: &[u8], row_bytes: usize, pixel: usize, filtered: &mut Vec<u8>) -> Filter {
+        let spacing = (pixels.len() / row_bytes / SAMPLED_ROWS).max(1);
+        let zeros = vec![0; row_bytes];
         let sample: Vec<_> = rows(pixels, &zeros)
             .skip(spacing / 2)
             .step_by(spacing)
@@ -46,8 +46,8 @@ impl Filter {
         let mut fewest_bits = f32::INFINITY;
         for filter in Self::ALL {
             filtered.clear();
-            for (line, above) in &sample {
-                filter.append(line, above, pixel, filtered);
+            for (row, above) in &sample {
+                filter.append(row, above, pixel, filtered);
             }
             let bits = entropy(filtered);
             if bits < fewest_bits {
@@ -58,12 +58,12 @@ impl Filter {
         best
     }
 
-    /// Filters all rows of `row` bytes into `out`, each after its filter type byte.
-    pub fn apply(self, pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
+    /// Filters all rows of `row_bytes` bytes into `out`, each after its filter type byte.
+    pub fn apply(self, pixels: &[u8], row_bytes: usize, pixel: usize, out: &mut Vec<u8>) {
         out.clear();
-        out.reserve(pixels.len() + pixels.len() / row);
-        for (line, above) in rows(pixels, &vec![0; row]) {
-            self.append(line, above, pixel, out);
+        out.reserve(pixels.len() + pixels.len() / row_bytes);
+        for (row, above) in rows(pixels, &vec![0; row_bytes]) {
+            self.append(row, above, pixel, out);
         }
     }
 
@@ -83,7 +83,7 @@ impl Filter {
     }
 }
 
-/// Each row with the row above it, which is `zeros` for the first.
+/// Each row with the row above it, which is `zeros` for the first. Rows are as long as `zeros`.
 fn rows<'a>(pixels: &'a [u8], zeros: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let rows = pixels.chunks_exact(zeros.len());
     rows.clone().zip(std::iter::once(zeros).chain(rows))
@@ -100,15 +100,15 @@ fn sum(filtered: &[u8]) -> u64 {
 /// Filters all rows into `out`, each with the filter whose differences have the smallest sum: the
 /// heuristic of the specification (section 12.7), and the one from which libdeflate's matching
 /// gains most.
-pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
+pub(super) fn least_sum(pixels: &[u8], row_bytes: usize, pixel: usize, out: &mut Vec<u8>) {
     out.clear();
-    let mut tried = Vec::with_capacity(row + 1);
-    let mut best = Vec::with_capacity(row + 1);
-    for (line, above) in rows(pixels, &vec![0; row]) {
+    let mut tried = Vec::with_capacity(row_bytes + 1);
+    let mut best = Vec::with_capacity(row_bytes + 1);
+    for (row, above) in rows(pixels, &vec![0; row_bytes]) {
         let mut least = u64::MAX;
         for filter in Filter::ALL {
             tried.clear();
-            filter.append(line, above, pixel, &mut tried);
+            filter.append(row, above, pixel, &mut tried);
             let sum = sum(&tried[1..]);
             if sum < least {
                 least = sum;
@@ -145,22 +145,23 @@ fn subtract_guesses(
 ) {
     const BLOCK: usize = 64;
     // Rows that are too short for a block are filtered byte by byte.
-    let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
+    let Some(last_start) = row.len().checked_sub(BLOCK).filter(|start| *start >= pixel) else {
         for at in pixel..row.len() {
             out[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
         }
         return;
     };
-    // Whole blocks only: the last one overlaps the one before.
-    for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last)) {
+    // Whole blocks only: the last one may overlap the one before.
+    for at in (pixel..row.len()).step_by(BLOCK) {
+        let at = at.min(last_start);
         let before = at - pixel;
         let bytes = &row[at..at + BLOCK];
         let left = &row[before..before + BLOCK];
         let corner = &above[before..before + BLOCK];
-        let above = &above[at..at + BLOCK];
-        let out = &mut out[at..at + BLOCK];
+        let up = &above[at..at + BLOCK];
+        let filtered = &mut out[at..at + BLOCK];
         for i in 0..BLOCK {
-            out[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
+            filtered[i] = bytes[i].wrapping_sub(guess(left[i], up[i], corner[i]));
         }
     }
 }
@@ -195,17 +196,17 @@ multiversion! {
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
     let to_left = distance(above, corner);
     let to_above = distance(left, corner);
-    let same_side = (left >= corner) == (above >= corner);
-    let to_corner = if same_side {
+    let is_same_side = (left >= corner) == (above >= corner);
+    let to_corner = if is_same_side {
         to_left.saturating_add(to_above)
     } else {
         distance(to_left, to_above)
     };
-    let other = if to_above <= to_corner { above } else { corner };
+    let above_or_corner = if to_above <= to_corner { above } else { corner };
     if (to_left <= to_above) & (to_left <= to_corner) {
         left
     } else {
-        other
+        above_or_corner
     }
 }
 

@@ -49,12 +49,12 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     let mut parents = vec![0usize; 2 * leaves];
     // The first leaf and the first inner node without a parent.
     let mut leaf = 0;
-    let mut node = leaves;
+    let mut inner = leaves;
     while counts.len() + 1 < 2 * leaves {
         let mut sum = 0;
         for _ in 0..2 {
-            let is_inner = leaf == leaves || (node < counts.len() && counts[node] < counts[leaf]);
-            let rarest = if is_inner { &mut node } else { &mut leaf };
+            let is_inner = leaf == leaves || (inner < counts.len() && counts[inner] < counts[leaf]);
+            let rarest = if is_inner { &mut inner } else { &mut leaf };
             sum += counts[*rarest];
             parents[*rarest] = counts.len();
             *rarest += 1;
@@ -105,16 +105,16 @@ pub(super) fn codes(lengths: &[u8]) -> Vec<Bits> {
         .iter()
         .for_each(|length| counts[usize::from(length & 15)] += 1);
     counts[0] = 0;
-    let mut next = [0u16; 16];
+    let mut next_codes = [0u16; 16];
     for length in 1..16 {
-        next[length] = next[length - 1].wrapping_add(counts[length - 1]) << 1;
+        next_codes[length] = next_codes[length - 1].wrapping_add(counts[length - 1]) << 1;
     }
     let codes = lengths.iter().map(|&length| {
         if length == 0 {
             return Bits::default();
         }
-        let next = &mut next[usize::from(length & 15)];
-        // Deflate writes codes from their first bit on, and everything else from the lowest.
+        let next = &mut next_codes[usize::from(length & 15)];
+        // Bits are written from the lowest on, but codes from their highest: they are reversed.
         let bits = next.reverse_bits() >> (16 - u32::from(length & 15));
         *next = next.wrapping_add(1);
         Bits::new(bits.into(), length.into())
