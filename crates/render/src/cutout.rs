@@ -146,10 +146,8 @@ fn own_voxels(
     for component in 0..plan.components.len() {
         let drawing = &mut scratch.drawing;
         if plan.view.is_stored() || plan.is_label {
-            let region = plan.view.stored_region(&plan.region);
-            let request = ReadRequest::new(plan.time, region)
-                .every(plan.view.downsample)
-                .with(policy);
+            let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
+            let request = request.every(plan.view.downsample).with(policy);
             plan.components[component].read(&request, &mut drawing.level.field)?;
             append(&drawing.level.field, plan.voxel, &mut all);
         } else {

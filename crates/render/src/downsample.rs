@@ -60,7 +60,7 @@ impl<'a, T: Voxel> Means<'a, T> {
         let width = self.patch.width();
         let plane = self.patch.plane();
         let first_column = self.patch.region(run).start[plane.column_axis()];
-        let line = Line::new(region, &self.view, plane.column_axis());
+        let line = Line::new(region, &self.view, plane.column_axis(), first_column);
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
             let row = self.row(line.row_position(number as u64, region, plane.row_axis()));
             let row_start = ((row - run.rows.start) as usize + run.first) * width;
@@ -69,17 +69,9 @@ impl<'a, T: Voxel> Means<'a, T> {
             if !is_gap.is_empty() || self.missing.has_any(voxels) {
                 self.left_out.resize(width * self.patch.height(), 0);
                 let left_out = &mut self.left_out[row_start..][..width];
-                add_present(
-                    voxels,
-                    is_gap,
-                    &line,
-                    first_column,
-                    self.missing,
-                    sums,
-                    left_out,
-                );
+                add_present(voxels, is_gap, &line, self.missing, sums, left_out);
             } else {
-                add_line(voxels, line.start, line.per_column, first_column, sums);
+                add_line(voxels, &line, sums);
             }
         }
     }
@@ -150,7 +142,7 @@ fn slice_to_fill<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
 struct Line {
     /// The number of voxels in a line.
     length: usize,
-    /// The number of a line's first voxel, counted from position 0 of the column axis.
+    /// The number of a line's first voxel, counted from the beginning of the patch's first column.
     start: u64,
     /// The number of voxels of a line per column of the patch.
     per_column: u64,
@@ -159,14 +151,15 @@ struct Line {
 }
 
 impl Line {
-    fn new(region: &Region, view: &LevelView, columns: Axis) -> Self {
+    fn new(region: &Region, view: &LevelView, columns: Axis, first_column: u64) -> Self {
         let is_section = columns != Axis::X;
         // The voxels of a line at one position along the column axis.
         let thickness = if is_section { region.size.x } else { 1 };
+        let per_column = view.downsample[columns] * thickness;
         Self {
             length: (region.size[columns] * thickness) as usize,
-            start: region.start[columns] * thickness,
-            per_column: view.downsample[columns] * thickness,
+            start: region.start[columns] * thickness - first_column * per_column,
+            per_column,
             is_section,
         }
     }
@@ -183,19 +176,13 @@ impl Line {
     }
 }
 
-/// Adds a line of voxels to the sums of its columns. `start` is the number of the line's first
-/// voxel, counted from column 0, and `first_column` the column of the first sum.
-fn add_line<T: Voxel>(
-    line: &[T],
-    start: u64,
-    per_column: u64,
-    first_column: u64,
-    sums: &mut [T::Sum],
-) {
-    let mut sums = &mut sums[(start / per_column - first_column) as usize..];
+/// Adds the voxels of a line to the sums of its columns.
+fn add_line<T: Voxel>(voxels: &[T], line: &Line, sums: &mut [T::Sum]) {
+    let per_column = line.per_column;
+    let mut sums = &mut sums[(line.start / per_column) as usize..];
     // The line may begin within a column, whose first voxels are in another block.
-    let to_next_column = (per_column - start % per_column) % per_column;
-    let (head, rest) = line.split_at(to_next_column.min(line.len() as u64) as usize);
+    let to_next_column = (per_column - line.start % per_column) % per_column;
+    let (head, rest) = voxels.split_at(to_next_column.min(voxels.len() as u64) as usize);
     if !head.is_empty() {
         add_box(head, &mut sums[0]);
         sums = &mut sums[1..];
@@ -212,20 +199,19 @@ fn add_line<T: Voxel>(
     }
 }
 
-/// Adds the voxels of a line that are not missing, and counts the missing ones; `first_column` is
-/// the column of the first sum.
+/// Adds the voxels of a line that are not missing to the sums of its columns, and counts the
+/// missing ones.
 fn add_present<T: Voxel>(
     voxels: &[T],
     is_gap: &[bool],
     line: &Line,
-    first_column: u64,
     missing: &Missing,
     sums: &mut [T::Sum],
     left_out: &mut [u64],
 ) {
     let is_gap = is_gap.iter().copied().chain(std::iter::repeat(false));
     for ((number, voxel), is_gap) in (line.start..).zip(voxels).zip(is_gap) {
-        let column = (number / line.per_column - first_column) as usize;
+        let column = (number / line.per_column) as usize;
         if is_gap || missing.has(*voxel) {
             left_out[column] += 1;
         } else {

@@ -66,20 +66,16 @@ pub fn render(
     policy: &ReadPolicy,
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>, RenderError> {
-    let Scratch {
-        drawing: buffers,
-        encoder,
-    } = scratch;
     let trace = policy.trace.as_deref();
-    let Drawn { pixels, alpha } = trace::drawing(trace, || buffers.draw(plan, policy))?;
+    let Drawn { pixels, alpha } = trace::drawing(trace, || scratch.drawing.draw(plan, policy))?;
     let kind = plan.picture.pixels();
     let png = plan.style.png;
     let file = trace::stage(trace, Stage::Encode, || match (plan.format, alpha) {
         (TileFormat::Jpeg, _) => jpeg(pixels, kind),
-        (TileFormat::Png, []) => encode(pixels, kind, png, encoder),
+        (TileFormat::Png, []) => encode(pixels, kind, png, &mut scratch.encoder),
         (TileFormat::Png, _) => {
             let pixels = with_alpha(pixels, alpha, kind);
-            encode(&pixels, kind.with_alpha(), png, encoder)
+            encode(&pixels, kind.with_alpha(), png, &mut scratch.encoder)
         }
     });
     Ok(file?)

@@ -196,10 +196,8 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
     /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose
     /// opacity is 0 are missing. `part` and `run` are the boxes of the part and of the whole run,
     /// and `first` is the index of the run's first column.
-    fn add(&mut self, block: &Samples, opacity: &[u8], part: &Region, run: &Region, first: usize) {
-        let Some(voxels) = T::slice(block) else {
-            return;
-        };
+    fn add(&mut self, data: &Samples, opacity: &[u8], part: &Region, run: &Region, first: usize) {
+        let Some(voxels) = T::slice(data) else { return };
         // The distance between the columns of adjacent voxels along each axis. Along the normal of
         // the plane the column stays the same.
         let step = self.patch.plane().place(0, self.patch.width(), 1);

@@ -153,11 +153,8 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let name = Name::new(parts.next()?).ok()?;
     let lo = finite(parts.next()?)?;
     let hi = finite(parts.next()?)?;
-    let gamma = finite(parts.next()?)?;
+    let gamma = finite(parts.next()?).filter(|gamma| gamma.get() > 0.0)?;
     let colour = Colour::from_word(parts.next()?)?;
-    if gamma.get() <= 0.0 {
-        return None;
-    }
     // Not finite if gamma is very small.
     let exponent = Finite::new(1.0 / gamma.get())?;
     let adjust = Adjustment {
@@ -190,10 +187,8 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
         value: corners.to_string(),
         expected: "x0,y0,x1,y1 in pixels of the level, each end above its start",
     })?;
-    let time = match &*value_of("time") {
-        "" => None,
-        time => Some(number("time", time)?),
-    };
+    let time_text = Some(value_of("time")).filter(|text| !text.is_empty());
+    let time = time_text.map(|text| number("time", &text)).transpose()?;
     let token = VersionedToken::new(token)?;
     let channel = Name::new(channel)?;
     let first_tile = TileRequest {

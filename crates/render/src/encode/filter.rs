@@ -152,8 +152,7 @@ fn subtract_guesses(
         return;
     };
     // Whole blocks only: the last one may overlap the one before.
-    for at in (pixel..row.len()).step_by(BLOCK) {
-        let at = at.min(last_start);
+    for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last_start)) {
         let before = at - pixel;
         let bytes = &row[at..at + BLOCK];
         let left = &row[before..before + BLOCK];

@@ -91,14 +91,11 @@ multiversion! {
         // amounts need more than SSE2.
         let shift_factors = length_of.map(|length| 1u32 << (length & 31));
         let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
-        let second_codes = bits_of.iter().zip(&length_of);
-        for ((&second, &second_length), (row, row_lengths)) in second_codes.zip(rows) {
+        for ((&second, &length), (row, sums)) in bits_of.iter().zip(&length_of).zip(rows) {
             for ((joint, first), factor) in row.iter_mut().zip(&bits_of).zip(&shift_factors) {
                 *joint = first | second.wrapping_mul(*factor);
             }
-            for (sum, first_length) in row_lengths.iter_mut().zip(&length_of) {
-                *sum = first_length + second_length;
-            }
+            sums.iter_mut().zip(&length_of).for_each(|(sum, first)| *sum = first + length);
         }
     }
 }
