@@ -13,7 +13,7 @@ use voltile_hdf5::volume::{Missing, Samples, Voxel};
 /// Memory for sums of any type; reused, because touching new memory costs more than the additions.
 pub(super) type SumBuffer = Vec<u128>;
 
-/// Running sums, one for each distinct row and column of a patch.
+/// Running sums, one for each column of each distinct row of a patch.
 pub(super) struct Means<'a, T: Voxel> {
     sums: &'a mut [T::Sum],
     view: LevelView,

@@ -274,12 +274,12 @@ impl BoxEncoding {
         let bytes = (plan.values_per_voxel() * voxel.stored_bytes()) as u64;
         // TIFF files also have a directory for each page and a look-up table for each channel. If
         // the box is narrow, most of the file is made of these.
-        let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {
+        let tiff_channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {
             plan.channels() as u64
         } else {
             0
         };
-        let directories = ((own.z + TABLE) * channels).saturating_mul(MAX_DIRECTORY);
+        let directories = ((own.z + TABLE) * tiff_channels).saturating_mul(MAX_DIRECTORY);
         size.zip(own, u64::max)
             .volume()
             .saturating_mul(bytes)

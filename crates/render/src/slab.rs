@@ -1,7 +1,7 @@
 //! Slabs: the voxels of several slices become one, along the normal of the plane.
 //!
-//! A slab is read in parts that end where chunks do, each through all of its slices before the
-//! next, so that a chunk is decoded once. The rows of a part are still in the processor's cache
+//! A slab is read in parts that end where chunks do, all slices of a part before the next part, so
+//! that a chunk is decoded once. The rows of a part are still in the processor's cache
 //! when they are reduced. Parts and sections are read last to first: a chunk is decoded only up to
 //! the last voxel wanted, so its first read decodes all that later reads want of it.
 
@@ -16,7 +16,7 @@ use super::mask::MissingMask;
 use super::slice::{self, LevelBuffers, gaps};
 use crate::plan::Source;
 
-/// Reduces the voxels of a column to one value.
+/// Reduces a column of voxels along the normal to one value.
 trait Reduction<T: Voxel> {
     /// The state of a column after some of its voxels.
     type State: Copy;
@@ -176,7 +176,7 @@ impl<'a> SlabReader<'a, '_> {
     }
 }
 
-/// The columns of voxels of a patch, one for each of its distinct rows and columns.
+/// The columns of voxels along the normal: one for each column of each distinct row of a patch.
 struct Columns<'p, T: Voxel, R: Reduction<T>> {
     patch: &'p Patch,
     states: Vec<R::State>,

@@ -25,7 +25,7 @@ pub(super) struct LevelBuffers {
     pub block: Samples,
     /// Sums from which means are computed.
     pub sums: SumBuffer,
-    /// The voxels of the level, one for each distinct row and column of the patch.
+    /// The voxels of the level, one for each column of each distinct row of the patch.
     pub field: Samples,
     /// The opacity of the voxels of `field`; empty if none is missing.
     pub opacity: Vec<u8>,
@@ -135,8 +135,8 @@ pub(super) fn gaps(source: &Source, region: &Region, wants_gaps: bool) -> Vec<Re
     }
 }
 
-/// The indices of the voxels that a request reads inside a gap; index 0 is the first voxel that it
-/// reads.
+/// The indices of the voxels that a request reads inside a gap, counted from the first voxel that
+/// the request reads.
 fn voxels_read(
     gap: &Region,
     request: &ReadRequest,

@@ -145,14 +145,14 @@ fn subtract_guesses(
 ) {
     const BLOCK: usize = 64;
     // Rows that are too short for a block are filtered byte by byte.
-    let Some(last_start) = row.len().checked_sub(BLOCK).filter(|start| *start >= pixel) else {
+    let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
         for at in pixel..row.len() {
             out[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
         }
         return;
     };
-    // Whole blocks only: the last one may overlap the one before.
-    for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last_start)) {
+    // Whole blocks only: the one that starts at `last` may overlap the one before.
+    for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last)) {
         let before = at - pixel;
         let bytes = &row[at..at + BLOCK];
         let left = &row[before..before + BLOCK];
