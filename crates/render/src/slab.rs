@@ -1,9 +1,9 @@
 //! Slabs: the voxels of several slices become one, along the normal of the plane.
 //!
 //! A slab is read in parts that end where chunks do, all slices of a part before the next part, so
-//! that a chunk is decoded once. The rows of a part are still in the processor's cache
-//! when they are reduced. Parts and sections are read last to first: a chunk is decoded only up to
-//! the last voxel wanted, so its first read decodes all that later reads want of it.
+//! that a chunk is decoded once. The rows of a part are still in the processor's cache when they
+//! are reduced. Parts and sections are read last to first: a chunk is decoded only up to the last
+//! voxel wanted, so its first read decodes all that later reads want of it.
 
 use voltile_base::geometry::{Patch, Region, Xyz};
 use voltile_base::paint::{Number, Projection};
@@ -42,7 +42,7 @@ impl<T: Voxel, const IS_GREATEST: bool> Reduction<T> for Extreme<IS_GREATEST> {
     type Value = T;
 
     fn start() -> T {
-        // The least or the greatest number of the type, so that every voxel replaces it.
+        // Below or above all voxels: the least or the greatest number of the type.
         let sign = if IS_GREATEST { -1.0 } else { 1.0 };
         T::nearest(Number::Real(sign * f64::INFINITY))
     }

@@ -1,10 +1,10 @@
 //! Statistics of a sample of a channel's voxels: the automatic window, percentiles and a histogram.
 //!
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the
-//! series, the whole level if it is small, else boxes spread evenly through it. Its size is bounded, so
-//! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
-//! out, whether the file declares them or they only seem to (*undeclared fill*). A blank time point
-//! is left out too, and one of at least five time points if it is far brighter or darker than the
+//! series, the whole level if it is small, else boxes spread evenly through it. Its size is
+//! bounded, so that a terabyte takes no longer than a gigabyte. Values that stand for missing data
+//! are left out, whether the file declares them or they only seem to (*undeclared fill*). A blank
+//! time point is left out too, and at most one in five if it is far brighter or darker than the
 //! others: a series must not be dark because its first frame is a flash. For RGB data, the window
 //! is that of red; percentiles and histogram cover all three components.
 

@@ -155,8 +155,8 @@ impl<'a> Multiscale<'a> {
         self.axes.chosen(1, components, [z, y, x])
     }
 
-    /// The voxels that the chunk at `place` holds: their channel, time point, and box. `place` is the
-    /// chunk's index along each axis.
+    /// The voxels that the chunk at `place` holds: their channel, time point, and box. `place` is
+    /// the chunk's index along each axis.
     pub fn chunk(
         &self,
         level: &ArrayLevel,
