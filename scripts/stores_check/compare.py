@@ -3,6 +3,7 @@
 import io
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,63 +15,73 @@ from checks.servers import CLEAN, Refused, Voltile, datasets, run
 
 from .files import File
 
-# Part of the error for data that voltile does not read from stores.
+# Occurs in messages about data that voltile does not read from stores.
 LOCAL_ONLY = "from local disks only"
-# Part of a fault that is found only in files on disk, because voltile does not read virtual datasets in stores.
+# Occurs in messages about a virtual dataset whose sources are missing. Only the local server looks for sources.
 SOURCES_MISSING = "sources are missing"
 BATCH = 40  # files that are served together
+TILE = 512  # pixels along each side
 
 
 def token_of(number: int, file: File) -> str:
-    return f"f{number}." + "".join(c if c.isalnum() and c.isascii() else "_" for c in file.key.rsplit("/", 1)[-1])
+    name = file.key.rpartition("/")[2]
+    return f"f{number}." + re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The program, the folder for its files, and `each` positions of each kind."""
+    """Compares voltile's answers for files on disk and in stores.
+
+    `per_format` is the number of random positions that are requested of each channel in each format."""
 
     voltile: Path
     place: Path
     report: Report
     rng: random.Random
-    each: int
+    per_format: int
 
     def serve(self, files: dict[str, object], environment: dict[str, str]) -> Voltile:
         return Voltile(self.voltile, self.place, datasets(files), self.report, environment=environment)
 
     def faults(self, files: dict[str, object], environment: dict[str, str]) -> dict[str, str]:
-        """The datasets that voltile does not open, with the reason."""
+        """Token -> the reason why voltile does not open the dataset."""
         config = self.place / "check.toml"
         config.write_text(datasets(files))
         done = run(self.voltile, "check", "--config", config, env={**CLEAN, **environment}, timeout=1800)
         if "panicked" in done.stdout or done.returncode not in (0, 1):
             raise Refused(f"voltile check ended with status {done.returncode}\n{done.stdout[-2000:]}")
-        problems = done.stdout.partition(" wrong:\n")[2]
-        return dict(re.findall(r"^ *datasets\.\"?([\w.-]+?)\"?\.(?:file|channels\S*): (.*)$", problems, re.MULTILINE))
+        # The program prints:
+        # 1 thing is wrong:
+        #   datasets."f3.layouts_h5".channels.raw: REASON
+        faults = done.stdout.partition(" wrong:\n")[2]
+        return dict(re.findall(r"^ *datasets\.\"?([\w.-]+?)\"?\.(?:file|channels\S*): (.*)$", faults, re.MULTILINE))
 
-    def in_batches(self, files: list[File], address, environment: dict[str, str]) -> None:
-        """Compares files, read from the store (`address(file)` is the address there) and from the disk."""
+    def in_batches(self, files: list[File], address: Callable[[File], str], environment: dict[str, str]) -> None:
+        """Compares what voltile serves of each file from disk with what it serves of `address(file)` in the store."""
         by_token = {token_of(number, file): file for number, file in enumerate(files) if file.is_hdf5}
         tokens = list(by_token)
         for first in range(0, len(tokens), BATCH):
             batch = {token: by_token[token] for token in tokens[first : first + BATCH]}
             local = {token: file.path for token, file in batch.items()}
             remote = {token: address(file) for token, file in batch.items()}
-            refused_local, refused_remote = self.faults(local, {}), self.faults(remote, environment)
-            for token in batch:
-                one, other = refused_local.get(token), refused_remote.get(token)
-                is_explained = LOCAL_ONLY in (other or "") or SOURCES_MISSING in (one or "")
-                is_alike = (one is None) == (other is None) or is_explained
-                self.report.add(f"{batch[token].key} is opened alike", is_alike, f"local: {one}; remote: {other}")
-            both = [token for token in batch if token not in refused_local and token not in refused_remote]
-            if not both:
+            local_faults, remote_faults = self.faults(local, {}), self.faults(remote, environment)
+            opened = []
+            for token, file in batch.items():
+                local_fault, remote_fault = local_faults.get(token, ""), remote_faults.get(token, "")
+                may_differ = LOCAL_ONLY in remote_fault or SOURCES_MISSING in local_fault
+                is_right = bool(local_fault) == bool(remote_fault) or may_differ
+                why = f"local: {local_fault or 'opened'}; remote: {remote_fault or 'opened'}"
+                self.report.add(f"{file.key} is opened or refused alike", is_right, why)
+                if not local_fault and not remote_fault:
+                    opened.append(token)
+            if not opened:
                 continue
             try:
                 with (
-                    self.serve({token: local[token] for token in both}, {}) as from_disk,
-                    self.serve({token: remote[token] for token in both}, environment) as from_store,
+                    self.serve({token: local[token] for token in opened}, {}) as from_disk,
+                    self.serve({token: remote[token] for token in opened}, environment) as from_store,
                 ):
-                    for token in both:
+                    for token in opened:
                         self.dataset(from_disk, from_store, token, batch[token].key)
             except Refused as refused:
                 self.report.add(f"batch {first // BATCH}", False, str(refused))
@@ -78,40 +89,44 @@ class Comparison:
     def dataset(self, from_disk: Voltile, from_store: Voltile, token: str, key: str) -> None:
         """Compares the descriptions of the channels of a dataset, and answers at random positions."""
         try:
-            expected, found = (server.json(f"/datasets/{token}.json") for server in (from_disk, from_store))
-            channels = {channel["name"]: channel for channel in found["channels"]}
-            # A channel's composite colour depends on the other channels: it is compared only if both have the same.
-            is_whole = len(channels) == len(expected["channels"])
-            for channel in expected["channels"]:
+            local_channels = from_disk.json(f"/datasets/{token}.json")["channels"]
+            remote_channels = {channel["name"]: channel for channel in from_store.json(f"/datasets/{token}.json")["channels"]}
+            for channel in local_channels:
                 name = channel["name"]
-                if name not in channels:
-                    self.report.add(f"{key} {name} is served", LOCAL_ONLY in from_store.said(), "it is missing")
+                if name not in remote_channels:
+                    is_right = LOCAL_ONLY in from_store.said()
+                    self.report.add(f"{key} {name} is not served from the store, and why is logged", is_right)
                     continue
-                one, other = described(channel), described(channels[name])
-                wrong = [part for part in one if one[part] != other.get(part) and (is_whole or part != "composite_colour")]
+                expected, found = description(channel), description(remote_channels[name])
+                # The colour of a channel in composites depends on the other channels.
+                if len(remote_channels) != len(local_channels):
+                    found["composite_colour"] = expected.get("composite_colour")
+                wrong = [part for part in expected if expected[part] != found.get(part)]
                 self.report.add(f"{key} {name} is described alike", not wrong, f"{wrong} differ")
                 for path in self.positions(from_disk, token, channel):
-                    self.one_path(from_disk, from_store, path, f"{key} {path}")
+                    self.answer(from_disk, from_store, path, f"{key} {path}")
         except (Refused, KeyError, OSError) as error:
             self.report.add(f"{key} was not compared", False, f"{type(error).__name__}: {error}")
 
-    def one_path(self, from_disk: Voltile, from_store: Voltile, path: str, what: str) -> None:
-        (status, expected), (found_status, found) = from_disk.get(path), from_store.get(path)
-        if status != found_status:
-            self.report.add(what, False, f"{found_status} instead of {status}: {found[:200]!r}")
+    def answer(self, from_disk: Voltile, from_store: Voltile, path: str, what: str) -> None:
+        """Compares the answers for a path: their statuses and, after status 200, their contents."""
+        expected_status, expected = from_disk.get(path)
+        status, body = from_store.get(path)
+        if status != expected_status:
+            self.report.add(what, False, f"{status} instead of {expected_status}: {body[:200]!r}")
         else:
-            is_right = status != 200 or found == expected or is_equal(path, expected, found)
+            is_right = status != 200 or body == expected or (path.endswith(".png") and has_same_pixels(body, expected))
             self.report.add(what, is_right, "other contents")
 
     def positions(self, server: Voltile, token: str, channel: dict) -> list[str]:
         """The paths of random tiles in three planes, boxes of voxels, and chunks in precomputed and in Zarr."""
         rng, name, out = self.rng, channel["name"], []
         levels = channel["levels"]
-        for _ in range(self.each):
+        for _ in range(self.per_format):
             number = rng.randrange(len(levels))
             size = levels[number]["size"]
             for plane, (across, down, along) in {"xy": (0, 1, 2), "xz": (0, 2, 1), "yz": (1, 2, 0)}.items():
-                row, column = (rng.randrange(-(-size[axis] // 512)) for axis in (down, across))
+                row, column = (rng.randrange(-(-size[axis] // TILE)) for axis in (down, across))
                 slice_ = rng.randrange(size[along])
                 out.append(f"/ndtilecache/tilecache/{token}/{name}/{plane}/{slice_}/{row}_{column}_{number}.png")
             first = [rng.randrange(extent) for extent in size]
@@ -124,9 +139,9 @@ class Comparison:
         try:
             info = server.json(f"/neuroglancer/{token}/{name}/info")
         except Refused:
-            return []  # the format has no such type
+            return []  # the format lacks the channel's voxel type
         out = []
-        for _ in range(self.each):
+        for _ in range(self.per_format):
             scale = self.rng.choice(info["scales"])
             parts = []
             for extent, chunk, offset in zip(scale["size"], scale["chunk_sizes"][0], scale["voxel_offset"]):
@@ -142,7 +157,7 @@ class Comparison:
         except Refused:
             return []
         out = []
-        for _ in range(self.each):
+        for _ in range(self.per_format):
             level = self.rng.choice(images[0]["datasets"])["path"]
             array = server.json(f"{root}/{level}/.zarray")
             at = [str(self.rng.randrange(-(-extent // chunk))) for extent, chunk in zip(array["shape"], array["chunks"])]
@@ -150,15 +165,11 @@ class Comparison:
         return out
 
 
-def described(channel: dict) -> dict:
-    """The description of a channel without the storage of its levels, which differs between stores and disks."""
+def description(channel: dict) -> dict:
+    """The description of a channel without how its levels are stored: that differs between stores and disks."""
     levels = [{part: level[part] for part in ("level", "size", "factor", "path")} for level in channel["levels"]]
     return {**channel, "levels": levels}
 
 
-def is_equal(path: str, expected: bytes, found: bytes) -> bool:
-    """Whether two pictures have the same pixels; false for other contents."""
-    if not path.endswith(".png"):
-        return False
-    one, other = (np.asarray(Image.open(io.BytesIO(body))) for body in (expected, found))
-    return one.shape == other.shape and np.array_equal(one, other)
+def has_same_pixels(png: bytes, expected: bytes) -> bool:
+    return np.array_equal(np.asarray(Image.open(io.BytesIO(png))), np.asarray(Image.open(io.BytesIO(expected))))

@@ -1,6 +1,6 @@
-"""The files that are compared, with the names that their objects get.
+"""The files that are compared, and the keys of their objects.
 
-Links and XML files lie beside the files that need them, so whole folders are uploaded.
+An HDF5 file may need others beside it (files that it links to, BigDataViewer's XML), so whole folders are uploaded.
 """
 
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from checks.runner import ROOT
 
-# `voltile serve FOLDER` recognises HDF5 files by this signature, which lies behind the user block if there is one.
+# The beginning of an HDF5 file. A user block of 512 bytes, or of a larger power of two, may lie before it.
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# The fixtures that are compared in the stores of others.py.
+# The only fixtures that are compared in Google's and Azure's stores (others.py).
 FEW = ("layouts.h5", "layouts_latest.h5", "blosc.h5", "links.h5", "types_big.h5", "cremi.hdf")
 
 
 @dataclass(frozen=True)
 class File:
-    """A file, and the key of its object."""
+    """A file on disk that is uploaded as the object `key`; only HDF5 files are served."""
 
     path: Path
     key: str
@@ -33,10 +33,13 @@ def is_hdf5(path: Path) -> bool:
 
 
 def below(folder: Path, name: str, skip: tuple[str, ...] = ()) -> list[File]:
-    """All files below a folder."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size > 0)
-    relative = ((path, path.relative_to(folder)) for path in found)
-    return [File(path, f"{name}/{at}", is_hdf5(path)) for path, at in relative if at.parts[0] not in skip]
+    """The files below a folder, with keys below `name`; without empty files and the subfolders `skip`."""
+    out = []
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and path.stat().st_size > 0 and relative.parts[0] not in skip:
+            out.append(File(path, f"{name}/{relative}", is_hdf5(path)))
+    return out
 
 
 def all_fixtures() -> list[File]:
@@ -44,7 +47,7 @@ def all_fixtures() -> list[File]:
 
 
 def all_files(shared: Path) -> list[File]:
-    """The fixtures, the real files, and the oracle's volumes if they were made."""
+    """The fixtures and, if they are there, the real files and the oracle's volumes."""
     out = all_fixtures()
     for folder, name in ((shared / "data", "real"), (ROOT / "target" / "oracle-volumes", "oracle")):
         if folder.is_dir():

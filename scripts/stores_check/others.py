@@ -1,4 +1,4 @@
-"""Google's and Azure's stores, in which only a few files are compared."""
+"""Compares a few files in emulators of Google's and Azure's stores."""
 
 import hashlib
 import shutil
@@ -17,18 +17,18 @@ from .compare import Comparison
 from .files import File
 from .recorder import Recorder
 
-# The emulator does not decode percent-encoded names of buckets: no hyphen.
+# Without a hyphen, which clients percent-encode: the emulator does not decode the names of buckets.
 BUCKET = "voltiletest"
 AZURITE = "3.37.0"
 CONTAINER = "voltile-test"
-# The account of the emulator, which its documentation names.
+# Azurite's built-in account and key, from its documentation.
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 def google(comparison: Comparison, uploaded: list[File], files: list[File]) -> None:
-    """Google Cloud Storage, by gcp-storage-emulator. The emulator lacks ETag and Last-Modified, which tell versions of an object
-    apart: a proxy adds them."""
+    """Compares `files` in Google Cloud Storage, emulated by gcp-storage-emulator. The emulator's answers lack ETag and
+    Last-Modified, by which voltile tells versions of an object apart, so a proxy adds these headers."""
     report = comparison.report
     program = Path(sys.prefix) / "bin" / "gcp-storage-emulator"
     if not program.is_file():
@@ -38,22 +38,22 @@ def google(comparison: Comparison, uploaded: list[File], files: list[File]) -> N
     command = [program, "start", "--host=127.0.0.1", f"--port={port}", "--in-memory", f"--default-bucket={BUCKET}"]
     with Process(command, comparison.place / "google.log") as emulator:
         emulator.wait_for_port(port)
-        added = {}
+        added_headers = {}
         for file in uploaded:
             url = f"{base}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={urllib.parse.quote(file.key, safe='')}"
             headers, body = {"Content-Type": "application/octet-stream"}, file.path.read_bytes()
             urllib.request.urlopen(urllib.request.Request(url, body, headers)).close()
             tag = hashlib.sha256(body).hexdigest()[:16]
-            added[f"/{BUCKET}/{file.key}"] = {"ETag": f'"{tag}"', "Last-Modified": formatdate(usegmt=True)}
-        with Recorder(port, added) as proxy:
+            added_headers[f"/{BUCKET}/{file.key}"] = {"ETag": f'"{tag}"', "Last-Modified": formatdate(usegmt=True)}
+        with Recorder(port, added_headers) as proxy:
             environment = {"STORAGE_EMULATOR_HOST": f"127.0.0.1:{proxy.port}"}
             comparison.in_batches(files, lambda file: f"gs://{BUCKET}/{file.key}", environment)
-            are_unsigned = all("authorization" not in headers for _, headers in proxy.asked)
-            report.add("Google Cloud Storage: the emulator is sent no credentials", bool(proxy.asked) and are_unsigned)
+            are_unsigned = all("authorization" not in headers for _, headers in proxy.requests)
+            report.add("Google Cloud Storage: the emulator is sent no credentials", bool(proxy.requests) and are_unsigned)
 
 
 def azurite() -> Path | None:
-    """The program azurite, which npm installs if it is missing; `None` if that fails."""
+    """The path of azurite, installed by npm if it is missing; `None` if it cannot be installed."""
     home = ROOT / ".tools" / "azurite"
     program = home / "node_modules" / ".bin" / "azurite-blob"
     if not program.is_file() and shutil.which("npm"):
@@ -63,7 +63,7 @@ def azurite() -> Path | None:
 
 
 def azure(comparison: Comparison, uploaded: list[File], files: list[File]) -> None:
-    """Azure Blob Storage, by azurite."""
+    """Compares `files` in Azure Blob Storage, emulated by azurite."""
     skip = partial(comparison.report.skip, "Azure Blob Storage")
     try:
         from azure.storage.blob import BlobServiceClient

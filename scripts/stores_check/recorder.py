@@ -1,4 +1,4 @@
-"""A server in front of a store's emulator."""
+"""A proxy in front of a store's emulator."""
 
 import http.client
 import threading
@@ -7,28 +7,29 @@ from urllib.parse import unquote
 
 
 class Recorder:
-    """Passes requests on to the server at `port`. `asked` has their paths and headers; `added` has headers that are added to
-    the answers of a path."""
+    """Forwards GET requests to the emulator at `port`, and notes the path and the headers of each in `requests`.
 
-    def __init__(self, port: int, added: dict[str, dict[str, str]] | None = None):
+    `added_headers` (path -> headers) are added to the answers."""
+
+    def __init__(self, port: int, added_headers: dict[str, dict[str, str]] | None = None):
         recorder = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                recorder.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-                behind = http.client.HTTPConnection("127.0.0.1", port)
-                behind.request("GET", self.path, headers=dict(self.headers.items()))
-                answer = behind.getresponse()
-                body = answer.read()
-                more = (added or {}).get(unquote(self.path), {})
-                wanted = self.headers.get("If-Match")
-                # The store behind does not know the added ETag.
-                if wanted and more.get("ETag", wanted) != wanted:
-                    answer.status, body = 412, b""
-                self.send_response(answer.status)
-                for name, value in more.items():
+                recorder.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+                emulator = http.client.HTTPConnection("127.0.0.1", port)
+                emulator.request("GET", self.path, headers=dict(self.headers.items()))
+                answer = emulator.getresponse()
+                status, body = answer.status, answer.read()
+                added = (added_headers or {}).get(unquote(self.path), {})
+                # The emulator does not know the added ETag, so the proxy must compare it.
+                required_etag = self.headers.get("If-Match")
+                if required_etag and added.get("ETag", required_etag) != required_etag:
+                    status, body = http.HTTPStatus.PRECONDITION_FAILED, b""
+                self.send_response(status)
+                for name, value in added.items():
                     self.send_header(name, value)
                 for name, value in answer.getheaders():
                     if name.lower() not in ("connection", "transfer-encoding", "content-length", "date", "server"):
@@ -40,7 +41,7 @@ class Recorder:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""S3, by moto: compares all files, and one file by each way to reach a store."""
+"""Compares all files in an S3 store (emulated by moto), and one file by each way to reach a store."""
 
 import logging
 import sys
@@ -21,15 +21,15 @@ logging.getLogger("boto3").setLevel(logging.ERROR)
 
 
 class Moto:
-    """Two servers of moto, one with TLS and one without; each has its own objects."""
+    """Two servers of moto, `plain` without TLS and `secure` with it. They share no objects."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.port, self.secure_port = free_port(), free_port()
-        self.authority, signed, key = certificate(folder, "IP:127.0.0.1")
+        self.authority, server_certificate, key = certificate(folder, "IP:127.0.0.1")
         program = Path(sys.prefix) / "bin" / "moto_server"
         self.plain = Process([program, "-p", self.port], folder / "moto.log")
-        self.secure = Process([program, "-p", self.secure_port, "-c", signed, "-k", key], folder / "moto-tls.log")
+        self.secure = Process([program, "-p", self.secure_port, "-c", server_certificate, "-k", key], folder / "moto-tls.log")
 
     def __enter__(self) -> "Moto":
         try:
@@ -58,6 +58,7 @@ class Moto:
         )  # fmt: skip
 
     def environment(self, port: int | None = None) -> dict[str, str]:
+        """The variables by which voltile reaches the server without TLS, or a proxy of it at `port`."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
             "AWS_ALLOW_HTTP": "true",
@@ -73,11 +74,11 @@ class Moto:
         comparison.in_batches(files, lambda file: f"s3://{BUCKET}/{quote(file.key)}", self.environment())
 
     def ways(self, comparison: Comparison) -> None:
-        """The ways to reach a store, each with one file whose tile is compared with that of the file on disk."""
+        """Reaches a store in each possible way, and compares one file there with the file on disk."""
         path, report = ROOT / "fixtures" / "layouts.h5", comparison.report
         for secure in (False, True):
-            for key, rights in (("ways/layouts.h5", "private"), ("ways/layouts_public.h5", "public-read")):
-                self.client(secure).upload_file(str(path), BUCKET, key, ExtraArgs={"ACL": rights})
+            for key, access in (("ways/layouts.h5", "private"), ("ways/layouts_public.h5", "public-read")):
+                self.client(secure).upload_file(str(path), BUCKET, key, ExtraArgs={"ACL": access})
         s3 = f"s3://{BUCKET}/ways/layouts.h5"
         home = self.folder / "home"
         (home / ".aws").mkdir(parents=True)
@@ -85,39 +86,41 @@ class Moto:
             recorded = self.environment(recorder.port)
 
             def way(name: str, address: str, environment: dict[str, str], is_right=None) -> None:
-                """`is_right(path, headers)` says whether a recorded request is as it must be."""
-                recorder.asked.clear()
+                """Compares one way. All recorded requests must satisfy `is_right(path, headers)`."""
+                recorder.requests.clear()
                 try:
                     with comparison.serve({"a": address}, environment) as remote:
                         comparison.dataset(local, remote, "a", name)
                 except Refused as refused:
                     report.add(name, False, str(refused))
-                asked = list(recorder.asked)
+                requests = list(recorder.requests)
                 if is_right is not None:
-                    are_right = bool(asked) and all(is_right(*one) for one in asked)
-                    report.add(f"{name}: what was asked for", are_right, str(asked[:2]))
+                    are_right = bool(requests) and all(is_right(path, headers) for path, headers in requests)
+                    report.add(f"{name}: the requests", are_right, str(requests[:2]))
 
-            signed = {"Bucket": BUCKET, "Key": "ways/layouts.h5"}
-            way("presigned http", self.client().generate_presigned_url("get_object", signed), {})
-            url = self.client(secure=True).generate_presigned_url("get_object", signed)
+            target = {"Bucket": BUCKET, "Key": "ways/layouts.h5"}
+            way("presigned http", self.client().generate_presigned_url("get_object", target), {})
+            url = self.client(secure=True).generate_presigned_url("get_object", target)
             way("presigned https", url, {"SSL_CERT_FILE": str(self.authority)})
             way("path style, signed", s3, recorded, is_signed_by(KEY))
             anonymous = {**recorded, "AWS_SKIP_SIGNATURE": "true"}
-            public = s3.replace("layouts", "layouts_public")
+            public = f"s3://{BUCKET}/ways/layouts_public.h5"
             way("anonymous", public, anonymous, lambda _, headers: "authorization" not in headers)
             refusal = comparison.faults({"a": s3}, anonymous).get("a", "")
             report.add("anonymous: a private object is refused", "the store refuses access" in refusal, refusal)
-            way("requester pays", s3, {**recorded, "AWS_REQUEST_PAYER": "true"}, lambda _, headers: headers.get("x-amz-request-payer") == "requester")
+            requester_pays = {**recorded, "AWS_REQUEST_PAYER": "true"}
+            way("requester pays", s3, requester_pays, lambda _, headers: headers.get("x-amz-request-payer") == "requester")
             (home / ".aws" / "credentials").write_text(
                 f"[default]\naws_access_key_id = AKIADEFAULT\naws_secret_access_key = x\n"
                 f"[lab]\naws_access_key_id = AKIALAB\naws_secret_access_key = {SECRET}\n"
             )
             endpoint = f"region = {REGION}\nendpoint_url = http://127.0.0.1:{recorder.port}\n"
             (home / ".aws" / "config").write_text(f"[default]\n{endpoint}[profile lab]\n{endpoint}")
-            files = {"HOME": str(home), "AWS_ALLOW_HTTP": "true"}
-            way("profile lab", s3, {**files, "AWS_PROFILE": "lab"}, is_signed_by("AKIALAB"))
-            way("profile default", s3, files, is_signed_by("AKIADEFAULT"))
+            from_files = {"HOME": str(home), "AWS_ALLOW_HTTP": "true"}
+            way("profile lab", s3, {**from_files, "AWS_PROFILE": "lab"}, is_signed_by("AKIALAB"))
+            way("profile default", s3, from_files, is_signed_by("AKIADEFAULT"))
 
 
 def is_signed_by(key: str):
+    """A test of a recorded request: it is path style, and signed with this access key."""
     return lambda path, headers: path.startswith(f"/{BUCKET}/ways/layouts") and key in headers.get("authorization", "")
