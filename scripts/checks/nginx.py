@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .servers import Process, Refused, free_port, need
 
+# Filled in by str.format, for which the braces of nginx are doubled.
 MAIN = """\
 {user}
 daemon off;
@@ -25,7 +26,7 @@ http {{
 
 
 def adapted(example: str, changes: list[tuple[str, str]]) -> str:
-    """An example of packaging/ with other paths and addresses; it must contain each old text exactly once."""
+    """Replaces each old text in an example of packaging/, which must contain it exactly once, by the new text."""
     for old, new in changes:
         if example.count(old) != 1:
             raise Refused(f"the example must contain {old.strip()!r} once")
@@ -34,7 +35,9 @@ def adapted(example: str, changes: list[tuple[str, str]]) -> str:
 
 
 def nginx_command(place: Path, http: str, workers: object = 1) -> list:
-    """Writes a configuration with this http block below `place`, and returns the command that runs nginx with it."""
+    """Writes a configuration with the contents of its http block, and returns the command that runs nginx with it.
+
+    All files of nginx lie in `place`."""
     place.mkdir(parents=True, exist_ok=True)
     user = "user root;" if os.getuid() == 0 else ""
     (place / "nginx.conf").write_text(MAIN.format(user=user, workers=workers, place=place, http=http))
@@ -42,7 +45,7 @@ def nginx_command(place: Path, http: str, workers: object = 1) -> list:
 
 
 class Nginx(Process):
-    """A running nginx; `http(port)` returns the http block for its port."""
+    """A running nginx, at a free port; `http(port)` returns the contents of its http block."""
 
     def __init__(self, place: Path, http, workers: object = 1):
         self.port, self.errors = free_port(), place / "error.log"

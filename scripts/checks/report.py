@@ -12,7 +12,7 @@ class Report:
         self.skipped: set[str] = set()
 
     def add(self, what: str, is_right: bool, why: str = "", part: str = "") -> bool:
-        """Counts one comparison. `why` is printed if it fails; `end` also prints a count for each `part`."""
+        """Counts a comparison, and prints it with `why` if it failed. `end` prints how many of each `part` were right."""
         if is_right:
             self.passed[part] += 1
             if self.shows_all:
@@ -23,14 +23,14 @@ class Report:
         return is_right
 
     def ran(self, what: str, done: subprocess.CompletedProcess, status: int = 0) -> bool:
-        """Counts the run of a program, which must have ended with this status."""
+        """Counts the finished run of a program as right if its exit status is `status`."""
         return self.add(what, done.returncode == status, f"status {done.returncode}\n{done.stdout[-3000:]}")
 
-    def skip(self, what: str, why: str) -> None:
-        """Counts a part that could not run, and says so; a part is counted once."""
-        if what not in self.skipped:
-            self.skipped.add(what)
-            print(f"{what}: skipped, because {why}", flush=True)
+    def skip(self, part: str, why: str) -> None:
+        """Counts a part that cannot run, and prints why; only the first time for each part."""
+        if part not in self.skipped:
+            self.skipped.add(part)
+            print(f"{part}: skipped, because {why}", flush=True)
 
     def end(self) -> int:
         """Prints the counts; returns the exit status."""

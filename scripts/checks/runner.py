@@ -22,7 +22,7 @@ from .servers import Refused
 ROOT = venv.ROOT
 NAME = Path(sys.argv[0]).name
 NOTHING_TO_RUN = 77
-# Options that several checks have: see `parser`.
+# Options that `parser` gives to the checks that ask for them.
 COMMON = {
     "--shared": {"type": Path, "default": ROOT.parent / "shared", "help": "the shared folder (default: next to the project)"},
     "--only": {"default": "", "metavar": "REGEX", "help": "only what matches"},
@@ -31,7 +31,7 @@ COMMON = {
 
 
 def parser(about: str, *common: str) -> argparse.ArgumentParser:
-    """The command line of a check, with some of the common options."""
+    """The command line of a check: --voltile, and the options of COMMON with the names `common`."""
     out = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("--voltile", type=Path, default=newest_binary(), help="the program (default: the newest in target)")
     for option in common:
@@ -40,8 +40,9 @@ def parser(about: str, *common: str) -> argparse.ArgumentParser:
 
 
 def newest_binary() -> Path:
-    built = [path for path in (ROOT / "target" / kind / "voltile" for kind in ("release", "debug")) if path.is_file()]
-    return max(built, key=lambda path: path.stat().st_mtime, default=ROOT / "target" / "debug" / "voltile")
+    release, debug = (ROOT / "target" / profile / "voltile" for profile in ("release", "debug"))
+    built = [path for path in (release, debug) if path.is_file()]
+    return max(built, key=lambda path: path.stat().st_mtime, default=debug)
 
 
 def run(
@@ -50,12 +51,12 @@ def run(
 ) -> NoReturn:  # fmt: skip
     """Runs a check with a temporary folder for its files, prints its report, and exits.
 
-    The check runs in the venv of `packages` (a list in scripts/requirements), unless it needs none or this Python has all
-    `libraries`. If the venv cannot be made, the check fails, or with `is_optional` there is nothing to run."""
+    The check runs in the venv of `packages` (a list in scripts/requirements) or, if that is `None` or this Python has all
+    `libraries`, in this Python. If the venv cannot be made, the exit status is 2, or 77 if the check `is_optional`."""
     if not args.voltile.is_file():
         give_up(f"no program at {args.voltile}: build it, or name it with --voltile")
     args.voltile = args.voltile.resolve()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # leaves all `with` blocks, which stop servers
     has_libraries = libraries and all(importlib.util.find_spec(name) for name in libraries)
     if packages and not has_libraries:
         try:

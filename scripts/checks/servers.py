@@ -18,10 +18,12 @@ from pathlib import Path
 
 from .report import Report
 
+# Time limits for the start of a program and for its end: far longer than either takes.
 START_SECONDS, STOP_SECONDS = 600.0, 60.0
-# Prefixes of variables that would change which files voltile reads, or where it finds them; programs start without them.
+# Variables with these prefixes change what voltile reads, or where it looks for files, so programs start without them.
 FOREIGN = ("AWS_", "GOOGLE_", "AZURE_", "HDF5_", "VOLTILE_")
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+# As in "voltile listening on http://127.0.0.1:8080".
 LISTENING = re.compile(r"^voltile listening on http://(\S+?)/?$", re.MULTILINE)
 config_numbers = itertools.count()
 
@@ -36,7 +38,7 @@ def find(program: str) -> str | None:
 
 
 def need(program: str, package: str) -> str:
-    """Like `find`; refuses if the program is not installed."""
+    """Like `find`, but raises `Refused` if the program is not installed."""
     if path := find(program):
         return path
     raise Refused(f"{program} is not installed (Debian: {package})")
@@ -71,17 +73,18 @@ def certificate(place: Path, host: str) -> tuple[Path, Path, Path]:
     """Makes an authority and a certificate that it signs for `host` (DNS:NAME or IP:ADDRESS). Returns the paths of the
     authority, the certificate, and the certificate's key."""
     openssl = need("openssl", "openssl")
-    paths = [place / f"{name}.pem" for name in ("authority", "authority-key", "certificate", "key")]
+    authority, authority_key = place / "authority.pem", place / "authority-key.pem"
+    signed, key = place / "certificate.pem", place / "key.pem"
     new = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7"]
-    run(*new, "-subj", "/CN=voltile test authority", "-out", paths[0], "-keyout", paths[1], check=True)
+    run(*new, "-subj", "/CN=voltile test authority", "-out", authority, "-keyout", authority_key, check=True)
     names = ["-addext", f"subjectAltName={host}", "-addext", "basicConstraints=critical,CA:FALSE"]
-    signed = ["-subj", "/CN=voltile test", "-CA", paths[0], "-CAkey", paths[1], "-out", paths[2], "-keyout", paths[3]]
-    run(*new, *names, *signed, check=True)
-    return paths[0], paths[2], paths[3]
+    files = ["-CA", authority, "-CAkey", authority_key, "-out", signed, "-keyout", key]
+    run(*new, "-subj", "/CN=voltile test", *names, *files, check=True)
+    return authority, signed, key
 
 
 class Process:
-    """A running program with its workers; `log` is the file of its output."""
+    """A running program with its workers, whose output goes to the file `log`."""
 
     def __init__(self, command: list, log: Path, environment: dict[str, str] | None = None, cwd: Path | None = None):
         self.command, self.log, self.cwd = [str(word) for word in command], log, cwd
@@ -138,13 +141,14 @@ class Process:
 
 
 class Voltile(Process):
-    """A running voltile with this configuration. The report gets a failure if it ends with a wrong status or has panicked."""
+    """A running voltile with this configuration. A wrong exit status and a panic are failures in the report."""
 
     def __init__(
         self, program: Path, place: Path, configuration: str, report: Report | None = None, port: int = 0,
         environment: dict[str, str] | None = None,
     ):  # fmt: skip
-        self.config, self.report, self.is_over = place / f"voltile-{next(config_numbers)}.toml", report, False
+        self.report, self.is_reported = report, False
+        self.config = place / f"voltile-{next(config_numbers)}.toml"
         self.config.write_text(configuration)
         command = [program, "serve", "--config", self.config, "--bind", f"127.0.0.1:{port}"]
         super().__init__(command, self.config.with_suffix(".log"), environment)
@@ -154,8 +158,9 @@ class Voltile(Process):
 
     def stop(self) -> int:
         """As in `Process`; the first call reports how voltile has ended."""
-        status, was_over, self.is_over = super().stop(), self.is_over, True
-        if self.report and not was_over:
+        status = super().stop()
+        if self.report and not self.is_reported:
+            self.is_reported = True
             if status != 0:
                 self.report.add(f"voltile ends with status 0 after SIGTERM, not {status}", False, f"\n{self.tail()}")
             if "panicked" in self.said():
@@ -167,7 +172,7 @@ class Voltile(Process):
         return status, body
 
     def json(self, path: str) -> dict:
-        """The document at a path; refuses any status but 200."""
+        """The document at a path; raises `Refused` if the status is not 200."""
         status, body = self.get(path)
         if status != 200:
             raise Refused(f"{path} answers {status}: {body[:200]!r}")
@@ -182,5 +187,5 @@ class Voltile(Process):
 
 
 def datasets(files: dict[str, object]) -> str:
-    """A configuration of datasets (token -> file) without any other settings: voltile recognises the channels."""
+    """A configuration of datasets (token -> file) that leaves it to voltile to recognise their channels."""
     return "".join(f"[datasets.{json.dumps(token)}]\nfile = {json.dumps(str(file))}\n" for token, file in files.items())

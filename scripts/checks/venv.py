@@ -22,7 +22,7 @@ def folder(name: str) -> Path:
 
 
 def restart_in(name: str) -> None:
-    """Returns if the script runs in the venv; otherwise makes the venv and restarts the script there. Raises OSError."""
+    """Restarts the script in the venv, which is made if needed, unless it runs there already. Raises OSError."""
     venv = folder(name)
     if Path(sys.prefix).resolve() != venv.resolve():
         make(name)
@@ -31,9 +31,9 @@ def restart_in(name: str) -> None:
 
 
 def make(name: str) -> None:
-    """Makes the venv, unless it is up to date: with all packages or, if that fails, with the required ones. Raises OSError."""
-    lists = [ROOT / "scripts" / "requirements" / f"{name}{kind}.txt" for kind in ("", "-optional")]
-    lists = [file for file in lists if file.is_file()]
+    """Makes the venv, unless it is up to date. It lacks the optional packages if they cannot be installed. Raises OSError."""
+    required, optional = (ROOT / "scripts" / "requirements" / f"{name}{suffix}.txt" for suffix in ("", "-optional"))
+    lists = [required, optional] if optional.is_file() else [required]
     venv = folder(name)
     python, stamp = venv / "bin" / "python", venv / "made-of.sha256"
     made_of = f"{venv.resolve()} {sys.base_prefix} {sys.version}".encode()
@@ -44,21 +44,22 @@ def make(name: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if python.exists() and stamp.is_file() and stamp.read_text() == wanted:
             return
-        say(f"installing the Python packages of {lists[0].name} into {venv}")
+        say(f"installing the Python packages of {required.name} into {venv}")
         is_made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode == 0
-        arguments = [f"--requirement={file}" for file in lists]
-        if is_made and install(python, arguments):
+        if is_made and install(python, [f"--requirement={file}" for file in lists]):
             stamp.write_text(wanted)
-        # Without the optional packages there is no stamp, so the next run tries to install them again.
-        elif not is_made or len(lists) == 1 or not install(python, arguments[:1]):
-            raise OSError(f"cannot install {lists[0]} into {venv}; it needs Python's venv module and a package index")
+            return
+        # There is no stamp without the optional packages, so the next run tries to install them again.
+        has_required = is_made and len(lists) > 1 and install(python, [f"--requirement={required}"])
+        if not has_required:
+            raise OSError(f"cannot install {required} into {venv}; it needs Python's venv module and a package index")
 
 
 def install(python: Path, arguments: list[str]) -> bool:
     """Installs packages into the environment of a Python, and returns whether that succeeded.
 
-    The arguments are those of `pip install`, which uv has, too. uv takes a tenth of the time. It does not read the settings
-    of pip, such as a mirror, so pip tries if uv has failed.
+    The arguments are those of `pip install`. uv accepts them, too, and needs a tenth of the time, but it ignores pip's
+    settings, such as a mirror; so pip tries if uv has failed. uv itself is installed by pip.
     """
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", *arguments]
     if folder("uv") in python.parents:
@@ -69,7 +70,7 @@ def install(python: Path, arguments: list[str]) -> bool:
 
 
 def run(command: list[str]) -> bool:
-    """Runs a command that installs packages, and returns whether it succeeded; says every 8 s that it is running."""
+    """Runs a command that installs packages, and returns whether it succeeded. Every 8 s it prints that it still runs."""
     began = time.monotonic()
     with subprocess.Popen(command) as process:
         while True:
