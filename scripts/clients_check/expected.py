@@ -10,12 +10,15 @@ from .volumes import Channel
 
 # Larger levels are compared in a box at the origin only.
 MAX_VOXELS = 1 << 21
+# Derived levels are compared if at most this many stored voxels are needed: four along each axis for each voxel.
+MAX_STORED_VOXELS = 4**3 * MAX_VOXELS
 
 
 def box(size: list[int]) -> tuple[int, int, int]:
-    """The extents (z, y, x) of the box that is compared of a level of this size (x, y, z): the whole level if it is small.
+    """The extents (z, y, x) of the compared box of a level of this size (x, y, z): of the whole level, if it is small.
 
-    Otherwise z is halved as long as it is at least a quarter of the longer of y and x, then the longer of y and x.
+    To shrink a large box, z is halved until it is less than a quarter of y or of x, so that planes stay large; then the
+    longer of y and x is halved.
     """
     z, y, x = reversed(size)
     while z * y * x > MAX_VOXELS:
@@ -29,8 +32,9 @@ def box(size: list[int]) -> tuple[int, int, int]:
 
 
 def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.ndarray | None]:
-    """Level -> the voxels of its box (component, z, y, x), or `None` if it is not compared. `described` has the levels of
-    /datasets.json."""
+    """Level -> the expected voxels (component, z, y, x) of its box, or `None` if the level is not compared.
+
+    `described` is the list of the channel's levels in /datasets.json."""
     out: dict[int, np.ndarray | None] = {}
     stored: dict | None = None
     for level in described:
@@ -39,11 +43,11 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
             stored = level
             out[level["level"]] = channel.level(level["path"], extents, time)
             continue
-        # Derived from the nearest finer level that is stored, unless too many voxels of that level are needed.
-        factor = [round(own / finer) for own, finer in zip(level["factor"], stored["factor"])][::-1]
-        needed = tuple(extent * step for extent, step in zip(extents, factor))
-        count = np.prod([min(extent, size) for extent, size in zip(needed, reversed(stored["size"]))])
-        if count > 64 * MAX_VOXELS:
+        # voltile derives a level from the nearest finer one that is stored. Documents have x, y, z; arrays have z, y, x.
+        stored_size, stored_factor = stored["size"][::-1], stored["factor"][::-1]
+        factor = [round(coarse / fine) for coarse, fine in zip(level["factor"][::-1], stored_factor)]
+        needed = tuple(min(extent * step, size) for extent, step, size in zip(extents, factor, stored_size))
+        if np.prod(needed) > MAX_STORED_VOXELS:
             out[level["level"]] = None
             continue
         out[level["level"]] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")
@@ -51,8 +55,10 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
 
 
 def reduced(voxels: np.ndarray, factor: list[int], is_label: bool) -> np.ndarray | None:
-    """Labels: the first voxel of each box (`factor` is z, y, x). Images: the mean of each box; of integers rounded half up, and
-    `None` for integers of 64 bits, whose means are not exact in float64."""
+    """A derived level. Each of its voxels stands for a box of `factor` (z, y, x) voxels: for labels it is the first of them,
+    for images their mean, which is rounded half up for integers.
+
+    `None` for images of 64-bit integers, whose means are not exact in float64."""
     if is_label:
         return voxels[:, :: factor[0], :: factor[1], :: factor[2]]
     if voxels.dtype.kind in "iu" and voxels.dtype.itemsize == 8:
@@ -65,15 +71,24 @@ def reduced(voxels: np.ndarray, factor: list[int], is_label: bool) -> np.ndarray
     return np.floor(means + 0.5).astype(voxels.dtype) if voxels.dtype.kind in "biu" else means.astype(voxels.dtype)
 
 
+def image_voxels(channels: list[np.ndarray], axes: str, time: int) -> tuple[np.ndarray, tuple[slice, ...]]:
+    """The voxels of an OME-Zarr image at a time point, put together from its channels, and the slices that select them."""
+    voxels = np.concatenate(channels)[None]
+    sizes = dict(zip("tczyx", voxels.shape))
+    box = tuple(slice(time, time + 1) if axis == "t" else slice(0, sizes[axis]) for axis in axes)
+    return voxels.reshape([sizes[axis] for axis in axes]), box
+
+
 def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
-    """Whether shapes, types and voxels are equal; means of floats may differ slightly, as a sum depends on its order."""
-    found = np.asarray(found)
+    """Whether shapes, types (in either byte order) and voxels are equal. Means of floats may differ slightly, because a sum
+    depends on its order."""
     found = found.astype(found.dtype.newbyteorder("="), copy=False)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return False
     if expected.dtype.kind != "f":
         return np.array_equal(found, expected)
     if is_mean:
+        # By the bytes of a voxel; above the rounding errors of sums.
         tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-9}[expected.dtype.itemsize]
         return np.allclose(found.astype("f8"), expected.astype("f8"), tolerance, tolerance, equal_nan=True)
     return np.array_equal(found, expected, equal_nan=True)
@@ -82,7 +97,7 @@ def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
 def compare(
     report: Report, client: str, what: str, read: Callable[[], np.ndarray], wanted: np.ndarray, is_mean: bool = False
 ) -> None:
-    """Compares what a client reads with the voxels expected."""
+    """Compares the voxels that a client reads with those expected; an exception in `read` is a failure."""
     try:
         found = np.asarray(read())
     except Exception as error:  # whatever a client raises

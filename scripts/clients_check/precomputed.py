@@ -1,6 +1,7 @@
 """Neuroglancer's precomputed format, read by TensorStore and CloudVolume."""
 
 import json
+from functools import partial
 
 import numpy as np
 import tensorstore
@@ -14,13 +15,24 @@ from .volumes import Channel
 
 
 def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
-    """The voxels converted to the type in which voltile offers them in this format; `None` if the format has no such type."""
-    kind = voxels.dtype
-    if is_label and kind.kind == "i":
+    """The voxels in the type in which voltile serves them in this format; `None` if the format has no type for them."""
+    dtype = voxels.dtype
+    if is_label and dtype.kind == "i":
         return voxels.astype(np.int64).view(np.uint64)
-    if kind == np.float64 or kind == np.int64:
+    if dtype == np.float64 or dtype == np.int64:
         return None
-    return voxels.astype({"bool": "u1", "float16": "f4"}.get(kind.name, kind))
+    wider = {"bool": np.uint8, "float16": np.float32}
+    return voxels.astype(wider.get(dtype.name, dtype))
+
+
+def by_tensorstore(server: Voltile, volume: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
+    spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{server.base}/neuroglancer/{volume}/", "scale_index": scale}
+    return tensorstore.open(spec).result()[box].read().result()
+
+
+def by_cloudvolume(server: Voltile, volume: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
+    source = f"precomputed://{server.base}/neuroglancer/{volume}"
+    return np.asarray(CloudVolume(source, mip=scale, progress=False, fill_missing=False, use_https=True)[box])
 
 
 def check(server: Voltile, channel: Channel, described: dict, report: Report) -> None:
@@ -30,31 +42,23 @@ def check(server: Voltile, channel: Channel, described: dict, report: Report) ->
         volume = f"{channel.token}/{channel.name}" + (f"@{time}" if time else "")
         is_label = channel.kind == "labels"
         levels = expected.levels(channel, described["levels"], time)
+        has_type = offered(levels[0], is_label) is not None
         status, body = server.get(f"/neuroglancer/{volume}/info")
         info = json.loads(body)
         if status != 200:
-            is_right = offered(levels[0], is_label) is None and status == 404 and "neuroglancer" in described["left_out"]
+            is_right = not has_type and status == 404 and "neuroglancer" in described["left_out"]
             report.add(f"precomputed {volume} is left out: {info['detail']}", is_right, part="precomputed")
             continue
-        report.add(f"precomputed {volume} is served", offered(levels[0], is_label) is not None, part="precomputed")
+        report.add(f"precomputed {volume} is served", has_type, part="precomputed")
         for number, scale in enumerate(info["scales"]):
             voxels = levels.get(int(scale["key"]))
             if voxels is None:
                 continue
             is_mean = described["levels"][int(scale["key"])]["path"] is None and not is_label
             wanted = offered(voxels, is_label).transpose(3, 2, 1, 0)
-            first = scale["voxel_offset"]
-            where = tuple(slice(at, at + n) for at, n in zip(first, wanted.shape))
+            box = tuple(slice(begin, begin + extent) for begin, extent in zip(scale["voxel_offset"], wanted.shape))
             name = f"{volume} level {scale['key']}"
-
-            def by_tensorstore(number=number, where=where, volume=volume) -> np.ndarray:
-                spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{server.base}/neuroglancer/{volume}/", "scale_index": number}
-                return tensorstore.open(spec).result()[where].read().result()
-
-            def by_cloudvolume(number=number, where=where, volume=volume) -> np.ndarray:
-                source = f"precomputed://{server.base}/neuroglancer/{volume}"
-                reader = CloudVolume(source, mip=number, progress=False, fill_missing=False, use_https=True)
-                return np.asarray(reader[where])
-
-            expected.compare(report, "TensorStore", f"precomputed {name}", by_tensorstore, wanted, is_mean)
-            expected.compare(report, "CloudVolume", name, by_cloudvolume, wanted, is_mean)
+            read = partial(by_tensorstore, server, volume, number, box)
+            expected.compare(report, "TensorStore", f"precomputed {name}", read, wanted, is_mean)
+            read = partial(by_cloudvolume, server, volume, number, box)
+            expected.compare(report, "CloudVolume", name, read, wanted, is_mean)

@@ -1,5 +1,5 @@
 // Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, sections, box,
-// file}, and each line of the output an answer, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x.
+// file}; its answer is a line of the output, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x.
 // A plane is read whole if the box contains all of it, otherwise in tiles: Viv's viewers do both.
 
 import { closeSync, openSync, writeSync } from "node:fs";
@@ -7,7 +7,8 @@ import { createInterface } from "node:readline";
 
 import { loadOmeZarr } from "@vivjs/loaders";
 
-// The rows of the box in a plane, as a list of arrays; where the plane is read in tiles, a row is several arrays.
+// The rows of the box in a plane: a list of arrays, which have the voxels in order. Where the plane is read in tiles, each row
+// consists of several arrays.
 async function rows(source, selection, box) {
   const [height, width] = source.shape.slice(-2);
   if (box.y === height && box.x === width) {
@@ -15,13 +16,15 @@ async function rows(source, selection, box) {
   }
   const out = [];
   for (let y = 0; y * source.tileSize < box.y; y++) {
-    const row = [];
+    const tiles = []; // one row of tiles, each as a list of its rows
     for (let x = 0; x * source.tileSize < box.x; x++) {
       const tile = await source.getTile({ x, y, selection });
-      const left = { y: box.y - y * source.tileSize, x: box.x - x * source.tileSize };
-      row.push(rowsOf(tile, Math.min(tile.height, left.y), Math.min(tile.width, left.x)));
+      const rest = { y: box.y - y * source.tileSize, x: box.x - x * source.tileSize };
+      tiles.push(rowsOf(tile, Math.min(tile.height, rest.y), Math.min(tile.width, rest.x)));
     }
-    out.push(...row[0].flatMap((_, line) => row.map((tile) => tile[line])));
+    for (let line = 0; line < tiles[0].length; line++) {
+      out.push(...tiles.map((tile) => tile[line]));
+    }
   }
   return out;
 }

@@ -23,7 +23,7 @@ COLOURS = (3, 4)
 
 @functools.cache
 def reader() -> "Reader | None":
-    """Viv, if Node.js is there and its packages can be fetched."""
+    """A process of Viv; `None` if Node.js is missing or Viv's packages cannot be fetched."""
     if not (shutil.which("node") and shutil.which("npm")):
         return None
     stamp, lock = HOME / "complete", (HERE / LOCK).read_text()
@@ -41,12 +41,12 @@ def reader() -> "Reader | None":
 
 
 def reads(voxels: np.ndarray) -> bool:
-    """Whether Viv reads images of this type and width."""
+    """Whether Viv can read an image with voxels of this type and rows of this width."""
     return voxels.dtype.name not in UNREADABLE and voxels.shape[-1] not in COLOURS
 
 
 class Reader:
-    """The process of Node.js. It ends when its input is closed, so at the latest with this process."""
+    """A process of Node.js that runs viv.mjs. It ends when its input is closed, so at the latest when this process ends."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -55,14 +55,15 @@ class Reader:
         self.file = HOME / f"{os.getpid()}.raw"
 
     def read(self, url: str, level: int, time: int, sections: list[int], axes: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Reads some sections at a time point, from the first row and column on. `level` is the position in the list of levels;
-        `shape` is that of the result, in the order of the image's axes."""
+        """Reads sections of a level (its position in the list of levels) at a time point, from the first row and column on.
+
+        `shape` is the shape of the result, in the order of the image's `axes`."""
         box = dict.fromkeys("yx", 1) | dict(zip(axes, shape))
         request = {"url": url, "level": level, "time": time, "sections": sections, "box": box, "file": str(self.file)}
         print(json.dumps(request), file=self.process.stdin)
-        answer = self.process.stdout.readline()
+        line = self.process.stdout.readline()
         try:
-            answer = json.loads(answer or '{"error": "Node.js has ended"}')
+            answer = json.loads(line or '{"error": "Node.js has ended"}')
             if "error" in answer:
                 raise OSError(answer["error"])
             return np.fromfile(self.file, answer["dtype"].lower()).reshape(shape)

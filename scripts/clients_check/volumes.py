@@ -1,4 +1,7 @@
-"""The served channels and their voxels as h5py reads them, configured explicitly, so that voltile has nothing to guess."""
+"""The channels that are served, and their voxels as h5py reads them.
+
+Channels are configured explicitly, so that voltile has nothing to guess.
+"""
 
 import json
 import re
@@ -29,21 +32,25 @@ class Channel:
     index: dict = field(default_factory=dict, hash=False)
 
     def level(self, path: str, box: tuple[int, int, int], time: int) -> np.ndarray:
-        """Reads the box (z, y, x) at the origin of a stored level, as far as the level reaches; as component, z, y, x."""
+        """The voxels (component, z, y, x) of a box at the origin of a stored level. `box` has the extents z, y, x; what lies
+        beyond the end of the level is cut off."""
+        extents = {"c": 3, **dict(zip("zyx", box))}
+        where, kept = [], ""
         with h5py.File(self.file, "r") as file:
-            data, where, kept = file[path], [], ""
-            for axis, extent in zip(self.axes, data.shape, strict=True):
+            for axis in self.axes:
                 if axis in self.index or (axis == "c" and self.kind != "rgb"):
                     where.append(self.index.get(axis, 0))
                 elif axis == "t":
                     where.append(time)
                 else:
-                    where.append(slice(0, {"c": 3, **dict(zip("zyx", box))}[axis]))
+                    where.append(slice(0, extents[axis]))
                     kept += axis
-            voxels = data[tuple(where)]
-        missing = [axis for axis in "czyx" if axis not in kept]
+            voxels = file[path][tuple(where)]
+        # Missing axes are appended with extent 1. Then all are put into the order c, z, y, x.
+        missing = "".join(axis for axis in "czyx" if axis not in kept)
+        order = kept + missing
         voxels = voxels.reshape(voxels.shape + (1,) * len(missing))
-        voxels = voxels.transpose([(kept + "".join(missing)).index(axis) for axis in "czyx"])
+        voxels = voxels.transpose([order.index(axis) for axis in "czyx"])
         return np.ascontiguousarray(voxels.astype(voxels.dtype.newbyteorder("=")))
 
 
@@ -58,11 +65,13 @@ def fixtures() -> tuple[list[Channel], str]:
             file = folder / channel.get("file", dataset["file"])
             kind, index = channel.get("kind", "image"), channel.get("index", {})
             out.append(Channel(token, name, file, channel["path"], channel["axes"], kind, index))
-    return out, re.sub(r'(?m)^file = "(.*)"$', lambda match: f"file = {json.dumps(str(folder / match[1]))}", text)
+    # The text is copied into another folder, so the names of files are made absolute.
+    absolute = re.sub(r'(?m)^file = "(.*)"$', lambda match: f"file = {json.dumps(str(folder / match[1]))}", text)
+    return out, absolute
 
 
 def configuration(channels: list[Channel], more: dict[str, str]) -> str:
-    """The configuration of channels; `more` has further lines for the table of a dataset, by token."""
+    """The configuration of channels. `more` (token -> lines) is added to the tables of datasets."""
     out = []
     for token in dict.fromkeys(channel.token for channel in channels):
         own = [channel for channel in channels if channel.token == token]
@@ -84,33 +93,36 @@ def made(folder: Path) -> tuple[list[Channel], str]:
     rng = np.random.default_rng(7)
     channels: list[Channel] = []
 
-    def noise(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        kind = np.dtype(dtype)
-        if kind.kind == "b":
+    def noise(shape: tuple[int, ...], code: str) -> np.ndarray:
+        dtype = np.dtype(code)
+        if dtype.kind == "b":
             return rng.integers(0, 2, shape).astype(bool)
-        if kind.kind == "f":
-            return rng.normal(size=shape).astype(kind)
-        info = np.iinfo(kind)
-        return rng.integers(info.min, info.max, shape, dtype=kind.newbyteorder("="), endpoint=True).astype(kind)
+        if dtype.kind == "f":
+            return rng.normal(size=shape).astype(dtype)
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype.newbyteorder("="), endpoint=True).astype(dtype)
 
-    def ids(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        z, y, x = (-(-extent // edge) for extent, edge in zip(shape, (3, 5, 7)))
-        blocks = noise((z, y, x), dtype).repeat(3, 0).repeat(5, 1).repeat(7, 2)
-        return blocks[: shape[0], : shape[1], : shape[2]]
+    def ids(shape: tuple[int, int, int], code: str) -> np.ndarray:
+        """Random ids; each fills a block of 3, 5, 7 voxels."""
+        z, y, x = shape
+        blocks = noise((-(-z // 3), -(-y // 5), -(-x // 7)), code)
+        return blocks.repeat(3, 0).repeat(5, 1).repeat(7, 2)[:z, :y, :x]
 
     def add(token: str, data: np.ndarray, axes: str = "zyx", kind: str = "image", **storage: object) -> None:
         with h5py.File(folder / f"{token}.h5", "w") as file:
             file.create_dataset("raw", data=data, **storage)
-        channels.append(Channel(token, "raw", folder / f"{token}.h5", "/raw", axes, kind))
+        channels.append(Channel(f"made.{token}", "raw", folder / f"{token}.h5", "/raw", axes, kind))
 
-    types = ["?", "u1", "i1", *(order + kind for order in "<>" for kind in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"))]
-    for dtype in types:
-        name = dtype.replace("?", "bool").replace("<", "little_").replace(">", "big_")
+    codes = ["?", "u1", "i1"]
+    for order in "<>":
+        codes += [order + code for code in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
+    for code in codes:
+        name = code.replace("?", "bool").replace("<", "little_").replace(">", "big_")
         gzip = {"chunks": (32, 32, 32), "compression": "gzip"}
-        add(f"{name}.gzip", noise((40, 67, 33), dtype), **gzip)
-        add(f"{name}.plain", noise((33, 47, 64), dtype), chunks=(16, 16, 16))
-        if np.dtype(dtype).kind != "f":
-            add(f"{name}.labels", ids((33, 64, 50), dtype), kind="labels", **gzip)
+        add(f"{name}.gzip", noise((40, 67, 33), code), **gzip)
+        add(f"{name}.plain", noise((33, 47, 64), code), chunks=(16, 16, 16))
+        if np.dtype(code).kind != "f":
+            add(f"{name}.labels", ids((33, 64, 50), code), kind="labels", **gzip)
     add("contiguous", noise((19, 35, 41), "u2"))
     add("shuffled", noise((70, 80, 90), "<u2"), chunks=(32, 64, 32), compression="gzip", shuffle=True)
     add("plane", noise((333, 777), "u2"), "yx", chunks=(100, 100), compression="gzip")
@@ -122,14 +134,14 @@ def made(folder: Path) -> tuple[list[Channel], str]:
     with h5py.File(folder / "sparse.h5", "w") as file:
         data = file.create_dataset("raw", (128, 128, 128), "i2", chunks=(64, 64, 64), compression="gzip", fillvalue=-7)
         data[64:, :64, :64] = noise((64, 64, 64), "i2")
-    channels.append(Channel("sparse", "raw", folder / "sparse.h5", "/raw", "zyx"))
-    with h5py.File(folder / "series.h5", "w") as file:
+    channels.append(Channel("made.sparse", "raw", folder / "sparse.h5", "/raw", "zyx"))
+    series = folder / "series.h5"
+    with h5py.File(series, "w") as file:
         file.create_dataset("movie", data=noise((3, 2, 20, 60, 70), "u2"), chunks=(1, 1, 16, 32, 32), compression="gzip")
         file.create_dataset("cells", data=ids((20, 60, 70), "u4"), chunks=(16, 32, 32), compression="gzip")
-    series = folder / "series.h5"
-    channels += [Channel("series", name, series, "/movie", "tczyx", index={"c": at}) for at, name in enumerate("ab")]
-    channels.append(Channel("series", "cells", series, "/cells", "zyx", "labels"))
-    channels = [Channel(f"made.{c.token}", c.name, c.file, c.path, c.axes, c.kind, c.index) for c in channels]
+    channels.append(Channel("made.series", "a", series, "/movie", "tczyx", index={"c": 0}))
+    channels.append(Channel("made.series", "b", series, "/movie", "tczyx", index={"c": 1}))
+    channels.append(Channel("made.series", "cells", series, "/cells", "zyx", "labels"))
     more = {
         "made.odd": "voxel_size = [4.5, 4.5, 40]\noffset = [7, -70, 13]",
         "made.wide": "voxel_size = [4, 4, 40]\noffset = [10, 0, 5]",
@@ -151,19 +163,25 @@ def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
 
 
 def real(shared: Path) -> tuple[list[Channel], str]:
-    """Up to four volumes of each real file of other projects."""
+    """Up to four volumes of each real file in the shared folder, and their configuration."""
     channels = []
     for pattern in REAL:
         for path in sorted((shared / "data").resolve().glob(pattern)):
-            with h5py.File(path, "r") as file:
-                found: list[str] = []
-                file.visititems(lambda name, item, found=found: found.append(name) if is_volume(item) else None)
-            for number, name in enumerate(found[:4]):
-                token = "".join(c if c.isalnum() or c in "_-." else "_" for c in f"real.{path.stem}.{number}")
+            for number, name in enumerate(volume_names(path)[:4]):
+                token = re.sub(r"[^\w.-]", "_", f"real.{path.stem}.{number}")
                 kind = "labels" if any(word in name.lower() for word in ("label", "segmentation", "ids")) else "image"
                 channels.append(Channel(token, "raw", path, f"/{name}", "zyx", kind))
     return channels, configuration(channels, {})
 
 
-def is_volume(item: h5py.HLObject) -> bool:
-    return isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype.kind in "iuf" and item.size > 0
+def volume_names(path: Path) -> list[str]:
+    """The names of the three-dimensional datasets of numbers in a file."""
+    names = []
+
+    def add(name: str, item: h5py.HLObject) -> None:
+        if isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype.kind in "iuf" and item.size > 0:
+            names.append(name)
+
+    with h5py.File(path, "r") as file:
+        file.visititems(add)
+    return names
