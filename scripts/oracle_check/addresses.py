@@ -53,6 +53,7 @@ def last_level(channel: oracle.Channel) -> int:
 
 
 def exists(dataset: oracle.Dataset, level: int) -> bool:
+    """Whether tiles of the level exist, of any channel: one channel that has the level is enough."""
     return level <= max(last_level(c) for c in dataset.channels.values())
 
 
@@ -86,11 +87,11 @@ def choose_time(times: int, rng: random.Random) -> int | None:
 
 
 def choose_index(count: int, rng: random.Random) -> int:
-    """Mostly inside 0..count, with a preference for its ends; sometimes beyond."""
-    kind = rng.random()
-    if kind < 0.06:
+    """Mostly inside 0..count, with a preference for the first and the last; sometimes beyond."""
+    chance = rng.random()
+    if chance < 0.06:
         return rng.choice([count, count + rng.randrange(9), *FAR])
-    return rng.choice([0, count - 1]) if kind < 0.2 else rng.randrange(count)
+    return rng.choice([0, count - 1]) if chance < 0.2 else rng.randrange(count)
 
 
 def choose_slice(depth: int, shift: int, rng: random.Random) -> int:
@@ -101,29 +102,37 @@ def choose_slice(depth: int, shift: int, rng: random.Random) -> int:
 
 
 def extents(dataset: oracle.Dataset, channel: oracle.Channel, plane: str, level: int) -> tuple[int, int, int, int]:
-    """The numbers of slices, rows and columns of the plane at a level, and the offset of slice numbers."""
+    """The numbers of slices, rows and columns of the plane at a level, and the number of the first slice."""
     z, y, x = channel.level_size(level)
     zf, f, _ = channel.scale(level)
     ox, oy, oz = dataset.j.get("offset", (0, 0, 0))
-    depth, rows, columns, shift = {"xy": (z, y, x, oz // zf), "xz": (y, z, x, oy // f), "yz": (x, z, y, ox // f)}[plane]
-    voxel = dataset.j.get("voxel_size")
-    if plane != "xy" and voxel and dataset.j.get("orthogonal") != "stored":
-        across = voxel[0 if plane == "xz" else 1] * f
-        rows = max(1, int(rows * voxel[2] * zf / across))
+    by_plane = {"xy": (z, y, x, oz // zf), "xz": (y, z, x, oy // f), "yz": (x, z, y, ox // f)}
+    depth, rows, columns, shift = by_plane[plane]
+    voxel_size = dataset.j.get("voxel_size")
+    if plane != "xy" and voxel_size and dataset.j.get("orthogonal") != "stored":
+        # Pixels are square: the rows are as high as the columns are wide.
+        width = voxel_size[0 if plane == "xz" else 1] * f
+        rows = max(1, int(rows * voxel_size[2] * zf / width))
     return depth, rows, columns, shift
 
 
 def cost(channel: oracle.Channel, plane: str, level: int) -> int:
-    """The maximum number of stored voxels that are read for one tile. `box` is the box of stored voxels behind a pixel."""
+    """The maximum number of stored voxels that are read for one tile."""
+    # One voxel of the level is made of a box of stored voxels. Axes are z, y, x.
     stored, box = channel.source(level)
     size = channel.size(stored, 0)
-    z, y, x = (min(n, TILE * b) for n, b in zip(size, box))
-    thin = [min(n, b) for n, b in zip(size, box)]
-    return {"xy": thin[0] * y * x, "xz": size[0] * thin[1] * x, "yz": size[0] * y * thin[2]}[plane] if z else 0
+    one_slice = [min(extent, edge) for extent, edge in zip(size, box)]
+    one_tile = [min(extent, TILE * edge) for extent, edge in zip(size, box)]
+    if plane == "xy":
+        return one_slice[0] * one_tile[1] * one_tile[2]
+    # Where pixels are square, the rows of a tile may need all sections.
+    if plane == "xz":
+        return size[0] * one_slice[1] * one_tile[2]
+    return size[0] * one_tile[1] * one_slice[2]
 
 
 def composite(dataset: oracle.Dataset, rng: random.Random) -> str:
-    """Two to six channels of the dataset for an mcfc URL; occasionally some that cannot be composited."""
+    """Two to six channels of the dataset for an mcfc URL, occasionally with labels or RGB, which cannot be composited."""
     names = list(dataset.channels)
     images = [c.name for c in dataset.channels.values() if not c.label and not c.j.get("rgb")]
     if images and rng.random() < 0.9:
@@ -132,14 +141,14 @@ def composite(dataset: oracle.Dataset, rng: random.Random) -> str:
 
 
 def coloured(name: str, rng: random.Random) -> str:
-    return name + rng.choice(["", ":", *(f":{c}" for c in oracle.ORDER)])
+    return name + rng.choice(["", ":", *(f":{colour}" for colour in oracle.ORDER)])
 
 
 def vary(url: str, rng: random.Random) -> str:
     """The same address as some clients write it: with leading zeros, doubled slashes or a query."""
     head, _, name = url.rpartition("/")
     if rng.random() < 0.15:
-        name = re.sub(r"\d+", lambda n: "0" * rng.randrange(4) + n[0], name)
+        name = re.sub(r"\d+", lambda number: "0" * rng.randrange(4) + number[0], name)
     if rng.random() < 0.1:
         head = head.replace("/", "//")
     return f"{head}/{name}" + ("?nocache=1" if rng.random() < 0.1 else "")

@@ -1,4 +1,4 @@
-"""Sends requests for `addresses` to voltile and checks status, headers, PNG format and pixels."""
+"""Compares voltile's answers for tiles with the oracle's tiles: status, headers, PNG format and pixels."""
 
 import http.client
 import json
@@ -48,7 +48,7 @@ class Checker:
 
     @lru_cache(maxsize=None)
     def dataset(self, token: str) -> oracle.Dataset:
-        """The oracle's dataset. It caches its planes, because the URLs of one address show the same planes."""
+        """The oracle's dataset. It caches its tiles, because the URLs of one address show the same ones."""
         out = oracle.Dataset(self.descriptions[token], str(self.folder))
         out.gray = lru_cache(maxsize=None)(out.gray)
         return out
@@ -73,16 +73,16 @@ class Checker:
             except Exception as error:  # no connection, invalid PNG or JSON: any exception is a fault of the response
                 wrong = [f"{type(error).__name__}: {error}"]
             if wrong:
-                out.faults.append("\n".join([PREFIX + expected.url, *("    " + w for w in wrong)]))
+                out.faults.append("\n    ".join([PREFIX + expected.url, *wrong]))
         return out
 
 
 def forms(dataset: oracle.Dataset, address: addresses.Address, rng: random.Random) -> Iterator[Expected]:
     """The address in each URL form that can express it, with the expected response."""
     channel = dataset.channels[address.channel]
-    there = addresses.exists(dataset, address.level)
-    tolerance = tolerance_of(channel, address.level) if there else 0
-    simple = answer_of(dataset, address.simple()) if there else 404
+    exists = addresses.exists(dataset, address.level)
+    tolerance = tolerance_of(channel, address.level) if exists else 0
+    simple = answer_of(dataset, address.simple()) if exists else 404
     yield Expected(addresses.vary(address.simple(), rng), simple, tolerance)
     if viking := address.viking():
         yield Expected(addresses.vary(viking, rng), simple, tolerance)
@@ -90,14 +90,14 @@ def forms(dataset: oracle.Dataset, address: addresses.Address, rng: random.Rando
     url = address.mcfc(f"{channel.name}:{colour}")
     yield Expected(addresses.vary(url, rng), in_colour(simple, colour), tolerance)
     channels = addresses.composite(dataset, rng)
-    several = address.mcfc(channels)
-    # Several channels may be added to one component.
-    most = tolerance * (channels.count(",") + 1)
-    yield Expected(addresses.vary(several, rng), answer_of(dataset, several) if there else 404, most)
+    composite = address.mcfc(channels)
+    # All channels may be added to the same component, and their differences with them.
+    sum_tolerance = tolerance * (channels.count(",") + 1)
+    yield Expected(addresses.vary(composite, rng), answer_of(dataset, composite) if exists else 404, sum_tolerance)
 
 
 def answer_of(dataset: oracle.Dataset, url: str) -> np.ndarray | int:
-    """The pixels, or the status of an error."""
+    """The oracle's pixels, or the status of its error."""
     try:
         return dataset.tile(url)
     except oracle.TileError as error:
@@ -110,7 +110,7 @@ def tolerance_of(channel: oracle.Channel, level: int) -> int:
 
 
 def in_colour(simple: np.ndarray | int, colour: str) -> np.ndarray | int:
-    """The grey tile in the components of the colour; 404 for labels and RGB, which cannot be composited."""
+    """The grey tile in this colour; 404 for labels and RGB, which cannot be composited."""
     if isinstance(simple, int) or simple.ndim != 2:
         return 404
     return np.stack([simple * np.uint8(weight) for weight in oracle.WEIGHT[colour]], -1)
@@ -146,10 +146,10 @@ def tile_faults(headers: http.client.HTTPMessage, body: bytes, expected: Expecte
         out.append(f"Content-Type {headers['Content-Type']}, expected application/png")
     if not re.fullmatch(r'"[^"]+"', headers["ETag"] or ""):
         out.append(f"ETag {headers['ETag']}, expected a strong one")
-    depth, kind = body[24:25], body[25:26]  # in the IHDR chunk, which comes first: bit depth and colour type
-    if (depth, kind) != (bytes([8]), bytes([COLOUR_TYPE[expected.answer.ndim]])):
-        wanted = COLOUR_TYPE[expected.answer.ndim]
-        out.append(f"PNG of bit depth {depth.hex()}, colour type {kind.hex()}; expected 08, {wanted:02}")
+    bit_depth, colour_type = body[24], body[25]  # in the IHDR chunk, which comes first
+    wanted = COLOUR_TYPE[expected.answer.ndim]
+    if (bit_depth, colour_type) != (8, wanted):
+        out.append(f"PNG of bit depth {bit_depth}, colour type {colour_type}; expected 8, {wanted}")
     return out + pixel_faults(oracle.decode_png(body), expected)
 
 

@@ -19,10 +19,11 @@ import hdf5plugin  # noqa: F401  (registers the filters)
 import numpy as np
 import to_config
 
+# Without MINC files, whose scales the oracle does not know.
 GENUINE = ("em/**/*.h5", "ilastik/*.h5", "plantseg/*.h5")
-# Left out: voltile maps its ids to bodies, which the oracle does not know. (Nor does it know the scales of MINC files.)
+# Left out, too: voltile maps its ids to bodies, which the oracle does not know.
 MAPPED = "flyem_training2_groundtruth_z128.h5"
-# Stored axes by the end of the token, if they differ from AXES_BY_RANK.
+# End of a token -> the stored axes, where they differ from AXES_BY_RANK.
 AXES = {
     "2d3c.data": "yxc",
     "2d_Probabilities.exported_data": "yxc",
@@ -45,10 +46,14 @@ def make(shared: Path, folder: Path) -> None:
     stamp.write_text(wanted)
 
 
-def made(folder: Path) -> dict[str, dict]:
+def unusual(folder: Path) -> dict[str, dict]:
     """Token -> description of each unusual volume."""
-    names = sorted(p for p in folder.glob("*.json") if p.name != "cases.json")
-    return {d["token"]: d for d in (json.loads(p.read_text()) for p in names)}
+    out = {}
+    for path in sorted(folder.glob("*.json")):
+        if path.name != "cases.json":
+            description = json.loads(path.read_text())
+            out[description["token"]] = description
+    return out
 
 
 def cases(folder: Path) -> dict[str, list[dict]]:
@@ -60,30 +65,43 @@ def cases(folder: Path) -> dict[str, list[dict]]:
 
 
 def genuine(shared: Path, seed: int) -> dict[str, dict]:
-    """Token -> description of each dataset of rank 2 to 5 in the real files without a special layout."""
+    """Token -> description of each volume in the real files (GENUINE)."""
     data = (shared / "data").resolve()
+    paths = [path for pattern in GENUINE for path in data.glob(pattern) if path.name != MAPPED]
     out = {}
-    for path in sorted(p for pattern in GENUINE for p in data.glob(pattern) if p.name != MAPPED):
+    for path in sorted(paths):
         with h5py.File(path, "r") as file:
-            found: list[str] = []
-            file.visititems(lambda name, item: found.append(name) if is_volume(item) else None)
-            for name in found:
+            for name in volume_names(file):
                 token = token_of(path.relative_to(data), name)
                 out[token] = describe(token, path, file[name], random.Random(f"{seed} {token}"))
     return out
 
 
-def is_volume(item: h5py.HLObject) -> bool:
-    return isinstance(item, h5py.Dataset) and 2 <= item.ndim <= 5 and item.dtype.kind in "iuf" and item.size > 0
+def volume_names(file: h5py.File) -> list[str]:
+    """The names of the datasets of numbers with two to five axes."""
+    names = []
+
+    def add(name: str, item: h5py.HLObject) -> None:
+        if isinstance(item, h5py.Dataset) and 2 <= item.ndim <= 5 and item.dtype.kind in "iuf" and item.size > 0:
+            names.append(name)
+
+    file.visititems(add)
+    return names
 
 
 def token_of(path: Path, name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", ".".join(["data", *path.with_suffix("").parts, *name.split("/")]), flags=re.ASCII)
+    """As in data.em.FILE.GROUP.DATASET."""
+    dotted = ".".join(["data", *path.with_suffix("").parts, *name.split("/")])
+    return re.sub(r"[^\w.-]", "_", dotted, flags=re.ASCII)
 
 
 def describe(token: str, path: Path, item: h5py.Dataset, rng: random.Random) -> dict:
     """The description of one dataset of a real file, in the oracle's format, with random display settings."""
-    axes = stored = next((v for k, v in AXES.items() if token.endswith(k)), AXES_BY_RANK[item.ndim])
+    stored = AXES_BY_RANK[item.ndim]
+    for end, unusual_axes in AXES.items():
+        if token.endswith(end):
+            stored = unusual_axes
+    axes = stored
     if rng.random() < 0.4:
         axes = "".join(rng.sample(stored, len(stored)))
     out = {
@@ -103,7 +121,7 @@ def describe(token: str, path: Path, item: h5py.Dataset, rng: random.Random) -> 
 
 
 def channels(item: h5py.Dataset, axes: str, as_stored: bool, rng: random.Random) -> list[dict]:
-    """Up to three image channels; the first one again as labels if its voxels are integers; an RGB channel if possible."""
+    """Up to three image channels, one of labels if the voxels are integers, and an RGB channel if possible."""
     common = {"dataset": item.name, "axes": axes}
     extent = item.shape[axes.index("c")] if "c" in axes else 1
     out = []
@@ -111,25 +129,32 @@ def channels(item: h5py.Dataset, axes: str, as_stored: bool, rng: random.Random)
         index = {"index": {"c": i}} if "c" in axes else {}
         out.append({"name": f"c{i}", **common, **index, **window(item, rng)})
     if item.dtype.kind in "iu":
-        kept = {k: v for k, v in out[0].items() if k != "window"}
-        out.append({**kept, "name": "as-labels", "label": True})
+        # The same voxels as those of the first image.
+        labels = {**out[0], "name": "as-labels", "label": True}
+        labels.pop("window", None)
+        out.append(labels)
     if item.dtype == np.uint8 and as_stored and axes.endswith("c") and extent in (3, 4):
         out.append({"name": "as.rgb", **common, "rgb": True})
     return out
 
 
 def window(item: h5py.Dataset, rng: random.Random) -> dict:
-    """No window, or one in the range of the values: normal, inverted or empty, sometimes with half-integer bounds."""
+    """No window, or a random one around the values: increasing, inverted or empty; for integers, sometimes with halves."""
     if rng.random() < 0.3:
         return {}
     values = item[item.shape[0] // 2].astype(np.float64)
-    lo, hi = (float(np.nanmin(values)), float(np.nanmax(values))) if np.isfinite(values).all() else (0.0, 1.0)
-    pair = sorted(lo + (hi - lo) * rng.uniform(*part) for part in ((-0.1, 0.4), (0.6, 1.1)))
+    least, most = 0.0, 1.0
+    if np.isfinite(values).all():
+        least, most = float(values.min()), float(values.max())
+    low = least + (most - least) * rng.uniform(-0.1, 0.4)
+    high = least + (most - least) * rng.uniform(0.6, 1.1)
     if item.dtype.kind in "iu":
         half = 0.5 if rng.random() < 0.2 else 0
-        pair = [round(v) + half for v in pair]
-    kind, inverted, empty = rng.random(), pair[::-1], [pair[0]] * 2
-    return {"window": inverted if kind < 0.15 else empty if kind < 0.2 else pair}
+        low, high = round(low) + half, round(high) + half
+    chance = rng.random()
+    if chance < 0.15:
+        return {"window": [high, low]}
+    return {"window": [low, low] if chance < 0.2 else [low, high]}
 
 
 def configuration(folder: Path, descriptions: list[dict]) -> str:
