@@ -1,4 +1,4 @@
-"""A Slurm cluster on this machine: a controller and two node daemons, which belong to the current user."""
+"""A Slurm cluster on this machine: a controller and two node daemons, run by the current user."""
 
 import getpass
 import os
@@ -49,21 +49,21 @@ def missing() -> list[str]:
 
 
 class Cluster:
-    """Daemons in the foreground, as children of this process; stopped on exit."""
+    """A cluster with all files in `place`, whose jobs have the PATH `path`. It is stopped at the end of the `with` block."""
 
     def __init__(self, place: Path, path: str) -> None:
         self.place = place
         self.daemons: list[Process] = []
         (place / "state").mkdir(parents=True)
-        controller, *ports = (free_port() for _ in range(1 + len(NODES)))
         host = socket.gethostname().split(".")[0]
-        node = "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=8000 State=UNKNOWN"
-        nodes = "\n".join(node.format(name, host, port) for name, port in zip(NODES, ports))
+        nodes = ""
         for name in NODES:
             (place / f"spool-{name}").mkdir()
+            nodes += f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} "
+            nodes += "CPUs=4 RealMemory=8000 State=UNKNOWN\n"
         self.configuration = place / "slurm.conf"
         self.configuration.write_text(
-            CONFIGURATION.format(host=host, controller=controller, user=getpass.getuser(), place=place, nodes=nodes)
+            CONFIGURATION.format(host=host, controller=free_port(), user=getpass.getuser(), place=place, nodes=nodes)
         )
         self.environment = {**os.environ, "PATH": path, "SLURM_CONF": str(self.configuration)}
         self.version = self.ask("sinfo", "--version").split()[-1]
@@ -112,9 +112,9 @@ class Cluster:
     def logs(self) -> str:
         return "".join(f"\n{log.name}:\n{log.read_text()[-1500:]}" for log in sorted(self.place.glob("*.log")))
 
-    def wait_until(self, what: str, holds) -> None:
+    def wait_until(self, what: str, is_true) -> None:
         end = time.monotonic() + PATIENCE
-        while not holds():
+        while not is_true():
             if time.monotonic() > end:
                 raise Refused(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
             time.sleep(0.1)
@@ -122,22 +122,28 @@ class Cluster:
     def submit(
         self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None
     ) -> str:  # fmt: skip
-        """Queues a script, as an array if there are `tasks`, behind the job `after`; returns the number of the new job."""
-        array = [] if tasks is None else [f"--array={tasks[0]}-{tasks[-1]}"]
-        array += [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if after else []
-        output = f"--output={self.place}/job-%A-%a.out"
+        """Queues a script, as an array if there are `tasks`; returns the number of the new job. The job `after` must succeed
+        first."""
+        options = ["--parsable", f"--chdir={folder}", f"--output={self.place}/job-%A-%a.out"]
         # The machine may be smaller than the script asks for.
-        small = ["--cpus-per-task=1", "--mem=0"]
-        return self.ask("sbatch", "--parsable", f"--chdir={folder}", output, *small, *array, str(script), *arguments).strip()
+        options += ["--cpus-per-task=1", "--mem=0"]
+        if tasks is not None:
+            options.append(f"--array={tasks[0]}-{tasks[-1]}")
+        if after:
+            options += [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"]
+        return self.ask("sbatch", *options, str(script), *arguments).strip()
 
     def states(self, job: str) -> list[tuple[str, str]]:
-        """The task and the state of each part of a job, which may have ended."""
-        lines = self.ask("scontrol", "--oneliner", "show", "job", job).splitlines()
-        fields = [dict(pair.split("=", 1) for pair in line.split() if "=" in pair) for line in lines]
-        return [(field.get("ArrayTaskId", "-"), field["JobState"]) for field in fields]
+        """The task and the state of each part of a job, also of parts that have ended."""
+        out = []
+        # JobId=7 ArrayJobId=7 ArrayTaskId=0 JobName=pyramid.sbatch ... JobState=RUNNING ...
+        for line in self.ask("scontrol", "--oneliner", "show", "job", job).splitlines():
+            fields = dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
+            out.append((fields.get("ArrayTaskId", "-"), fields["JobState"]))
+        return out
 
     def wait_for_end(self, job: str) -> list[str]:
-        """Waits for the end of a job; returns what went wrong: tasks that failed, and the outputs."""
+        """Waits for the end of a job; returns what went wrong: the tasks that failed, and the outputs of all tasks."""
         self.wait_until(f"job {job} has ended", lambda: all(state in OVER for _, state in self.states(job)))
         wrong = [f"task {task} of job {job}: {state}" for task, state in self.states(job) if state != "COMPLETED"]
         outputs = [output.read_text()[-1500:] for output in self.place.glob(f"job-{job}-*.out")] if wrong else []
@@ -148,28 +154,29 @@ class Cluster:
         return self.wait_for_end(self.submit(script, arguments, tasks, folder))
 
     def run_with_a_kill(
-        self, script: Path, arguments: list[str], tasks: range, folder: Path, begun, assembles: bool = False
+        self, script: Path, arguments: list[str], tasks: range, folder: Path, has_begun, assembles: bool = False
     ) -> list[str]:  # fmt: skip
-        """Runs an array. When `begun()`, kills the program of the first task, whose script must queue the task again.
+        """Runs an array; returns what went wrong. Once `has_begun()`, kills the program of the first task. Its script must queue
+        the task again.
 
         With `assembles`, the script is also queued without a task, to assemble the parts after the array."""
         job = self.submit(script, arguments, tasks, folder)
         last = [self.submit(script, arguments, None, folder, job)] if assembles else []
-        self.wait_until("the work has begun", begun)
+        self.wait_until("the work has begun", has_begun)
         shard = f"--shard\0{tasks[0]}/{len(tasks)}\0"
         programs = [process for process in Path("/proc").glob("[0-9]*") if shard in command_line(process)]
         if len(programs) != 1:
             raise Refused(f"{len(programs)} programs make shard {tasks[0]} instead of one: {self.logs()}")
         os.kill(int(programs[0].name), signal.SIGKILL)
-        # By itself, Slurm starts the task again after two minutes. It may start sooner, but only when nothing of its first run
-        # is left, and later than in the second in which its credential was revoked: otherwise the node would take the new
-        # run for the killed one.
+        # Slurm would start the task again after two minutes. It may do so earlier, but not before everything of the killed run
+        # has ended, and not in the second in which the credential of that run was revoked: otherwise the node would take the
+        # new run for the killed one.
         self.wait_until("the killed task alone is queued", lambda: self.is_alone(job, tasks[0]))
         self.ask("scontrol", "update", f"JobId={job}_{tasks[0]}", "StartTime=now+2")
         return [why for number in (job, *last) for why in self.wait_for_end(number)]
 
-    def fail(self, script: Path, arguments: list[str], tasks: range, folder: Path) -> list[str]:
-        """Runs an array whose tasks must all fail for good, and the job that depends on it; returns what went wrong."""
+    def run_failing(self, script: Path, arguments: list[str], tasks: range, folder: Path) -> list[str]:
+        """Runs an array whose tasks should all fail, and a job that depends on it; returns what went wrong."""
         job = self.submit(script, arguments, tasks, folder)
         last = self.submit(script, arguments, None, folder, job)
         return self.wait_for_end(job) + self.wait_for_end(last)

@@ -1,4 +1,4 @@
-"""The work that is given to a cluster, and the comparison with one process."""
+"""Makes a pyramid and warms tiles on a cluster, and compares them with those that one process makes."""
 
 import hashlib
 import subprocess
@@ -21,8 +21,8 @@ def check(report: Report, place: Path, voltile: Path, cluster) -> None:
 
 
 def volume(path: Path) -> None:
-    """Writes two channels, whose pyramid is made in about a dozen pieces. `raw` is six bits of noise (from a multiplicative
-    hash) over a slow gradient."""
+    """Writes two channels, large enough for about a dozen pieces of a pyramid. `raw` is six bits of noise (the upper bits of a
+    multiplicative hash) over a slow gradient."""
     numbers = numpy.arange(160 * 900 * 1000, dtype="u4").reshape(160, 900, 1000)
     voxels = ((numbers * 2654435761) >> 26).astype("u1") + (numbers // 700_000).astype("u1")
     with h5py.File(path, "w") as file:
@@ -34,10 +34,9 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
     brain, unsharded = place / "brain.h5", place / "one.pyramid"
     subprocess.run([voltile, "pyramid", brain, "--output", unsharded], cwd=place, check=True, stdout=subprocess.DEVNULL)
     work = Path(f"{brain}.pyramid.work")
-    early = cluster.run(script, [str(brain)], None, place)
-    report.add("nothing is assembled before the shards", bool(early) and not work.exists(), str(early))
-    begun = lambda: any(work.glob("*.piece"))
-    wrong = cluster.run_with_a_kill(script, [str(brain)], SHARDS, place, begun, assembles=True)
+    refusal = cluster.run(script, [str(brain)], None, place)
+    report.add("nothing is assembled before the shards", bool(refusal) and not work.exists(), str(refusal))
+    wrong = cluster.run_with_a_kill(script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece")), assembles=True)
     text = "four shards of a pyramid, one of them killed and started again, and then assembled"
     report.add(text, not wrong, "\n".join(wrong))
     if not wrong:
