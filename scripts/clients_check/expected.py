@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import tensorstore
 
 from checks.report import Report
 
@@ -38,19 +39,18 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
     out: dict[int, np.ndarray | None] = {}
     stored: dict | None = None
     for level in described:
-        extents = box(level["size"])
+        number, extents = level["level"], box(level["size"])
         if level["path"]:
             stored = level
-            out[level["level"]] = channel.level(level["path"], extents, time)
+            out[number] = channel.level(level["path"], extents, time)
             continue
         # voltile derives a level from the nearest finer one that is stored. Documents have x, y, z; arrays have z, y, x.
         stored_size, stored_factor = stored["size"][::-1], stored["factor"][::-1]
         factor = [round(coarse / fine) for coarse, fine in zip(level["factor"][::-1], stored_factor)]
         needed = tuple(min(extent * step, size) for extent, step, size in zip(extents, factor, stored_size))
-        if np.prod(needed) > MAX_STORED_VOXELS:
-            out[level["level"]] = None
-            continue
-        out[level["level"]] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")
+        out[number] = None
+        if np.prod(needed) <= MAX_STORED_VOXELS:
+            out[number] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")
     return out
 
 
@@ -92,6 +92,11 @@ def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
         tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-9}[expected.dtype.itemsize]
         return np.allclose(found.astype("f8"), expected.astype("f8"), tolerance, tolerance, equal_nan=True)
     return np.array_equal(found, expected, equal_nan=True)
+
+
+def by_tensorstore(spec: dict, box: tuple[slice, ...]) -> np.ndarray:
+    """What TensorStore reads of a volume."""
+    return tensorstore.open(spec, open=True, read=True).result()[box].read().result()
 
 
 def compare(

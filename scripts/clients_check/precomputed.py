@@ -4,7 +4,6 @@ import json
 from functools import partial
 
 import numpy as np
-import tensorstore
 from cloudvolume import CloudVolume
 
 from checks.report import Report
@@ -25,14 +24,9 @@ def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
     return voxels.astype(wider.get(dtype.name, dtype))
 
 
-def by_tensorstore(server: Voltile, volume: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
-    spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{server.base}/neuroglancer/{volume}/", "scale_index": scale}
-    return tensorstore.open(spec).result()[box].read().result()
-
-
-def by_cloudvolume(server: Voltile, volume: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
-    source = f"precomputed://{server.base}/neuroglancer/{volume}"
-    return np.asarray(CloudVolume(source, mip=scale, progress=False, fill_missing=False, use_https=True)[box])
+def by_cloudvolume(url: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
+    """What CloudVolume reads of a volume."""
+    return CloudVolume(f"precomputed://{url}", mip=scale, progress=False, fill_missing=False, use_https=True)[box]
 
 
 def check(server: Voltile, channel: Channel, described: dict, report: Report) -> None:
@@ -58,7 +52,8 @@ def check(server: Voltile, channel: Channel, described: dict, report: Report) ->
             wanted = offered(voxels, is_label).transpose(3, 2, 1, 0)
             box = tuple(slice(begin, begin + extent) for begin, extent in zip(scale["voxel_offset"], wanted.shape))
             name = f"{volume} level {scale['key']}"
-            read = partial(by_tensorstore, server, volume, number, box)
+            url = f"{server.base}/neuroglancer/{volume}"
+            spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{url}/", "scale_index": number}
+            read = partial(expected.by_tensorstore, spec, box)
             expected.compare(report, "TensorStore", f"precomputed {name}", read, wanted, is_mean)
-            read = partial(by_cloudvolume, server, volume, number, box)
-            expected.compare(report, "CloudVolume", name, read, wanted, is_mean)
+            expected.compare(report, "CloudVolume", name, partial(by_cloudvolume, url, number, box), wanted, is_mean)

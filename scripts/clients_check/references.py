@@ -94,12 +94,10 @@ def can_express(channel: Channel, path: str) -> bool:
             # The seventh value of Blosc's filter is the compressor.
             if filter_id not in FILTERS or (filter_id == BLOSC and len(values) > 6 and values[6] == SNAPPY):
                 return False
-        bits = 8 * stored_type.get_size()
-        if isinstance(stored_type, h5py.h5t.TypeIntegerID):
-            if stored_type.get_precision() != bits or stored_type.get_offset() != 0:
-                return False
+        is_integer, bits = isinstance(stored_type, h5py.h5t.TypeIntegerID), 8 * stored_type.get_size()
+        is_packed = is_integer and (stored_type.get_precision() != bits or stored_type.get_offset() != 0)
         layout = creation.get_layout()
-        if layout in (h5py.h5d.COMPACT, h5py.h5d.VIRTUAL):
+        if is_packed or layout in (h5py.h5d.COMPACT, h5py.h5d.VIRTUAL):
             return False
         chunk = data.chunks or (1,) * (data.ndim - 2) + data.shape[-2:]
         if creation.get_external_count():

@@ -77,12 +77,8 @@ def configuration(channels: list[Channel], more: dict[str, str]) -> str:
         own = [channel for channel in channels if channel.token == token]
         out += [f'[datasets."{token}"]', f"file = {json.dumps(str(own[0].file))}", more.get(token, "")]
         for channel in own:
-            out += [
-                f'[datasets."{token}".channels."{channel.name}"]',
-                f"path = {json.dumps(channel.path)}",
-                f'axes = "{channel.axes}"',
-                f'kind = "{channel.kind}"',
-            ]
+            out.append(f'[datasets."{token}".channels."{channel.name}"]')
+            out.append(f'path = {json.dumps(channel.path)}\naxes = "{channel.axes}"\nkind = "{channel.kind}"')
             if channel.index:
                 out.append("index = {" + ", ".join(f"{axis} = {at}" for axis, at in channel.index.items()) + "}")
     return "\n".join(out) + "\n"
@@ -113,10 +109,8 @@ def made(folder: Path) -> tuple[list[Channel], str]:
             file.create_dataset("raw", data=data, **storage)
         channels.append(Channel(f"made.{token}", "raw", folder / f"{token}.h5", "/raw", axes, kind))
 
-    codes = ["?", "u1", "i1"]
-    for order in "<>":
-        codes += [order + code for code in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
-    for code in codes:
+    codes = "? u1 i1 <u2 <i2 <u4 <i4 <u8 <i8 <f2 <f4 <f8 >u2 >i2 >u4 >i4 >u8 >i8 >f2 >f4 >f8"
+    for code in codes.split():
         name = code.replace("?", "bool").replace("<", "little_").replace(">", "big_")
         gzip = {"chunks": (32, 32, 32), "compression": "gzip"}
         add(f"{name}.gzip", noise((40, 67, 33), code), **gzip)
@@ -167,21 +161,16 @@ def real(shared: Path) -> tuple[list[Channel], str]:
     channels = []
     for pattern in REAL:
         for path in sorted((shared / "data").resolve().glob(pattern)):
-            for number, name in enumerate(volume_names(path)[:4]):
+            with h5py.File(path, "r") as file:
+                names: list[str] = []
+                file.visit(names.append)
+                volumes = [name for name in names if is_volume(file[name])]
+            for number, name in enumerate(volumes[:4]):
                 token = re.sub(r"[^\w.-]", "_", f"real.{path.stem}.{number}")
                 kind = "labels" if any(word in name.lower() for word in ("label", "segmentation", "ids")) else "image"
                 channels.append(Channel(token, "raw", path, f"/{name}", "zyx", kind))
     return channels, configuration(channels, {})
 
 
-def volume_names(path: Path) -> list[str]:
-    """The names of the three-dimensional datasets of numbers in a file."""
-    names = []
-
-    def add(name: str, item: h5py.HLObject) -> None:
-        if isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype.kind in "iuf" and item.size > 0:
-            names.append(name)
-
-    with h5py.File(path, "r") as file:
-        file.visititems(add)
-    return names
+def is_volume(item: h5py.HLObject) -> bool:
+    return isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype.kind in "iuf" and item.size > 0

@@ -4,7 +4,6 @@ import warnings
 from functools import partial
 
 import numpy as np
-import tensorstore
 import zarr
 
 from checks.report import Report
@@ -42,12 +41,8 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
             image(server, version, f"{whole}/labels/{name}", [by_name[name]], descriptions, report, is_nested=True)
 
 
-def by_tensorstore(url: str, driver: str, box: tuple[slice, ...]) -> np.ndarray:
-    store = {"driver": driver, "kvstore": {"driver": "http", "base_url": f"{url}/"}}
-    return tensorstore.open(store, open=True, read=True).result()[box].read().result()
-
-
 def by_zarr(url: str, zarr_format: int, box: tuple[slice, ...]) -> np.ndarray:
+    """What zarr-python reads of an array."""
     return zarr.open_array(url, mode="r", zarr_format=zarr_format)[box]
 
 
@@ -83,19 +78,17 @@ def image(
             wanted, box = expected.image_voxels(voxels, axes, time)
             is_mean = number in derived and not is_label
             name = f"{path} {version} level {number}" + (f" time {time}" if time else "")
-            read = partial(by_tensorstore, url, driver, box)
+            spec = {"driver": driver, "kvstore": {"driver": "http", "base_url": f"{url}/"}}
+            read = partial(expected.by_tensorstore, spec, box)
             expected.compare(report, "TensorStore", f"{driver} {name}", read, wanted, is_mean)
-            read = partial(by_zarr, url, zarr_format, box)
-            expected.compare(report, "zarr-python", name, read, wanted, is_mean)
+            expected.compare(report, "zarr-python", name, partial(by_zarr, url, zarr_format, box), wanted, is_mean)
             by_viv(f"{server.base}/zarr/{version}/{path}", position, time, axes, name, wanted, is_mean, report)
     if not is_nested:
         listed(server, version, path, sorted(dataset["path"] for dataset in multiscale["datasets"]), report)
         validate(server, version, path, report)
 
 
-def by_viv(
-    url: str, position: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report
-) -> None:
+def by_viv(url: str, position: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report) -> None:
     """Compares the first, the middle and the last section of a level with what Viv reads, unless it cannot read such images. All
     sections would take too long: Viv reads them one by one, and decodes the same chunks for each."""
     reader = viv.reader()
@@ -143,16 +136,11 @@ def readers(server: Voltile, channels: list[Channel], described: dict, report: R
     """Compares an image and its labels, at all time points, with what ome-zarr-py and napari-ome-zarr read."""
     token = channels[0].token
     descriptions = {entry["name"]: entry for entry in described["channels"]}
-    images = []
+    wanted: dict[str, list[np.ndarray]] = {"image": [], "labels": []}
     for channel in channels:
         description = descriptions[channel.name]
         times = range(description["times"] or 1)
-        voxels = np.stack([expected.levels(channel, description["levels"], time)[0] for time in times])
-        if channel.kind == "labels":
-            labels = voxels
-        else:
-            images.append(voxels)
-    image_and_labels = {"image": np.concatenate(images, axis=1), "labels": labels}
+        wanted[channel.kind].append(np.stack([expected.levels(channel, description["levels"], time)[0] for time in times]))
     for version in VERSIONS:
         url = f"{server.base}/zarr/{version}/{token}.ome.zarr"
         for client, read in (("ome-zarr-py", by_ome_zarr), ("napari-ome-zarr", by_napari)):
@@ -164,10 +152,11 @@ def readers(server: Voltile, channels: list[Channel], described: dict, report: R
             except Exception as error:  # whatever it raises
                 report.add(f"{client} {url}", False, f"{type(error).__name__}: {str(error)[:300]}")
                 continue
-            for what, voxels in image_and_labels.items():
+            for kind, channel_voxels in wanted.items():
                 # Clients may leave out axes of extent 1.
-                is_there = any(np.array_equal(np.squeeze(array), np.squeeze(voxels)) for array in arrays)
-                report.add(f"{client} {what} {version}", is_there, f"{[array.shape for array in arrays]}", client)
+                voxels = np.squeeze(np.concatenate(channel_voxels, axis=1))
+                is_there = any(np.array_equal(np.squeeze(array), voxels) for array in arrays)
+                report.add(f"{client} {kind} {version}", is_there, f"{[array.shape for array in arrays]}", client)
 
 
 def by_ome_zarr(url: str) -> list[np.ndarray]:

@@ -62,9 +62,8 @@ class Cluster:
             nodes += f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} "
             nodes += "CPUs=4 RealMemory=8000 State=UNKNOWN\n"
         self.configuration = place / "slurm.conf"
-        self.configuration.write_text(
-            CONFIGURATION.format(host=host, controller=free_port(), user=getpass.getuser(), place=place, nodes=nodes)
-        )
+        text = CONFIGURATION.format(host=host, controller=free_port(), user=getpass.getuser(), place=place, nodes=nodes)
+        self.configuration.write_text(text)
         self.environment = {**os.environ, "PATH": path, "SLURM_CONF": str(self.configuration)}
         self.version = self.ask("sinfo", "--version").split()[-1]
 
@@ -119,14 +118,11 @@ class Cluster:
                 raise Refused(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
             time.sleep(0.1)
 
-    def submit(
-        self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None
-    ) -> str:  # fmt: skip
+    def submit(self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None) -> str:
         """Queues a script, as an array if there are `tasks`; returns the number of the new job. The job `after` must succeed
         first."""
-        options = ["--parsable", f"--chdir={folder}", f"--output={self.place}/job-%A-%a.out"]
-        # The machine may be smaller than the script asks for.
-        options += ["--cpus-per-task=1", "--mem=0"]
+        # The machine may have fewer cores and less memory than the script asks for.
+        options = ["--parsable", f"--chdir={folder}", f"--output={self.place}/job-%A-%a.out", "--cpus-per-task=1", "--mem=0"]
         if tasks is not None:
             options.append(f"--array={tasks[0]}-{tasks[-1]}")
         if after:

@@ -37,8 +37,7 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
     refusal = cluster.run(script, [str(brain)], None, place)
     report.add("nothing is assembled before the shards", bool(refusal) and not work.exists(), str(refusal))
     wrong = cluster.run_with_a_kill(script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece")), assembles=True)
-    text = "four shards of a pyramid, one of them killed and started again, and then assembled"
-    report.add(text, not wrong, "\n".join(wrong))
+    report.add("four shards of a pyramid, one of them killed and started again, and then assembled", not wrong, "\n".join(wrong))
     if not wrong:
         expected, found = levels(unsharded), levels(Path(f"{brain}.pyramid"))
         report.add(f"its {len(expected)} levels are those of one process", len(expected) > 5 and expected == found)

@@ -70,14 +70,10 @@ def choose(dataset: oracle.Dataset, rng: random.Random) -> Address:
     while level and cost(channel, plane, level) > MAX_VOXELS:
         level -= 1
     depth, rows, columns, shift = extents(dataset, channel, plane, level)
-    at = choose_slice(depth, shift, rng)
-    return replace(
-        blank,
-        level=level,
-        slice=at,
-        row=choose_index(-(-rows // TILE), rng),
-        column=choose_index(-(-columns // TILE), rng),
-    )
+    slice_ = choose_slice(depth, shift, rng)
+    row = choose_index(-(-rows // TILE), rng)
+    column = choose_index(-(-columns // TILE), rng)
+    return replace(blank, level=level, slice=slice_, row=row, column=column)
 
 
 def choose_time(times: int, rng: random.Random) -> int | None:

@@ -48,12 +48,9 @@ def make(shared: Path, folder: Path) -> None:
 
 def unusual(folder: Path) -> dict[str, dict]:
     """Token -> description of each unusual volume."""
-    out = {}
-    for path in sorted(folder.glob("*.json")):
-        if path.name != "cases.json":
-            description = json.loads(path.read_text())
-            out[description["token"]] = description
-    return out
+    paths = [path for path in sorted(folder.glob("*.json")) if path.name != "cases.json"]
+    descriptions = [json.loads(path.read_text()) for path in paths]
+    return {description["token"]: description for description in descriptions}
 
 
 def cases(folder: Path) -> dict[str, list[dict]]:
@@ -71,22 +68,17 @@ def genuine(shared: Path, seed: int) -> dict[str, dict]:
     out = {}
     for path in sorted(paths):
         with h5py.File(path, "r") as file:
-            for name in volume_names(file):
-                token = token_of(path.relative_to(data), name)
-                out[token] = describe(token, path, file[name], random.Random(f"{seed} {token}"))
+            names: list[str] = []
+            file.visit(names.append)
+            for name in names:
+                if is_volume(file[name]):
+                    token = token_of(path.relative_to(data), name)
+                    out[token] = describe(token, path, file[name], random.Random(f"{seed} {token}"))
     return out
 
 
-def volume_names(file: h5py.File) -> list[str]:
-    """The names of the datasets of numbers with two to five axes."""
-    names = []
-
-    def add(name: str, item: h5py.HLObject) -> None:
-        if isinstance(item, h5py.Dataset) and 2 <= item.ndim <= 5 and item.dtype.kind in "iuf" and item.size > 0:
-            names.append(name)
-
-    file.visititems(add)
-    return names
+def is_volume(item: h5py.HLObject) -> bool:
+    return isinstance(item, h5py.Dataset) and 2 <= item.ndim <= 5 and item.dtype.kind in "iuf" and item.size > 0
 
 
 def token_of(path: Path, name: str) -> str:
@@ -97,19 +89,13 @@ def token_of(path: Path, name: str) -> str:
 
 def describe(token: str, path: Path, item: h5py.Dataset, rng: random.Random) -> dict:
     """The description of one dataset of a real file, in the oracle's format, with random display settings."""
-    stored = AXES_BY_RANK[item.ndim]
-    for end, unusual_axes in AXES.items():
-        if token.endswith(end):
-            stored = unusual_axes
+    unusual_axes = [axes for end, axes in AXES.items() if token.endswith(end)]
+    stored = unusual_axes[0] if unusual_axes else AXES_BY_RANK[item.ndim]
     axes = stored
     if rng.random() < 0.4:
         axes = "".join(rng.sample(stored, len(stored)))
-    out = {
-        "token": token,
-        "file": str(path),
-        "isotropic": rng.random() < 0.4,
-        "channels": channels(item, axes, axes == stored, rng),
-    }
+    out = {"token": token, "file": str(path), "isotropic": rng.random() < 0.4}
+    out["channels"] = channels(item, axes, axes == stored, rng)
     if rng.random() < 0.6:
         x = rng.choice([1.0, 4.6, 6.0])
         out["voxel_size"] = [x, rng.choice([x, 8.0]), rng.choice([x, x / 3, 9.0, 30.0, 50.0])]
@@ -129,10 +115,8 @@ def channels(item: h5py.Dataset, axes: str, as_stored: bool, rng: random.Random)
         index = {"index": {"c": i}} if "c" in axes else {}
         out.append({"name": f"c{i}", **common, **index, **window(item, rng)})
     if item.dtype.kind in "iu":
-        # The same voxels as those of the first image.
-        labels = {**out[0], "name": "as-labels", "label": True}
-        labels.pop("window", None)
-        out.append(labels)
+        first = {key: value for key, value in out[0].items() if key != "window"}
+        out.append({**first, "name": "as-labels", "label": True})
     if item.dtype == np.uint8 and as_stored and axes.endswith("c") and extent in (3, 4):
         out.append({"name": "as.rgb", **common, "rgb": True})
     return out
@@ -143,9 +127,8 @@ def window(item: h5py.Dataset, rng: random.Random) -> dict:
     if rng.random() < 0.3:
         return {}
     values = item[item.shape[0] // 2].astype(np.float64)
-    least, most = 0.0, 1.0
-    if np.isfinite(values).all():
-        least, most = float(values.min()), float(values.max())
+    are_finite = np.isfinite(values).all()
+    least, most = (float(values.min()), float(values.max())) if are_finite else (0.0, 1.0)
     low = least + (most - least) * rng.uniform(-0.1, 0.4)
     high = least + (most - least) * rng.uniform(0.6, 1.1)
     if item.dtype.kind in "iu":

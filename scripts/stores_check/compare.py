@@ -94,8 +94,7 @@ class Comparison:
             for channel in local_channels:
                 name = channel["name"]
                 if name not in remote_channels:
-                    is_right = LOCAL_ONLY in from_store.said()
-                    self.report.add(f"{key} {name} is not served from the store, and why is logged", is_right)
+                    self.report.add(f"{key} {name} is left out, and why is logged", LOCAL_ONLY in from_store.said())
                     continue
                 expected, found = description(channel), description(remote_channels[name])
                 # The colour of a channel in composites depends on the other channels.

@@ -46,16 +46,12 @@ class Moto:
         self.plain.stop()
         self.secure.stop()
 
-    def endpoint(self, secure: bool = False) -> str:
-        return f"https://127.0.0.1:{self.secure_port}" if secure else f"http://127.0.0.1:{self.port}"
-
     def client(self, secure: bool = False):
+        endpoint = f"https://127.0.0.1:{self.secure_port}" if secure else f"http://127.0.0.1:{self.port}"
         config = Config(s3={"addressing_style": "path"}, signature_version="s3v4")
         verify = str(self.authority) if secure else None
-        return boto3.client(
-            "s3", endpoint_url=self.endpoint(secure), verify=verify, region_name=REGION, aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET, config=config,
-        )  # fmt: skip
+        account = {"region_name": REGION, "aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        return boto3.client("s3", endpoint_url=endpoint, verify=verify, config=config, **account)
 
     def environment(self, port: int | None = None) -> dict[str, str]:
         """The variables by which voltile reaches the server without TLS, or a proxy of it at `port`."""
