@@ -18,8 +18,8 @@ MAX_STORED_VOXELS = 4**3 * MAX_VOXELS
 def box(size: list[int]) -> tuple[int, int, int]:
     """The extents (z, y, x) of the compared box of a level of this size (x, y, z): of the whole level, if it is small.
 
-    To shrink a large box, z is halved until it is less than a quarter of y or of x, so that planes stay large; then the
-    longer of y and x is halved.
+    A larger box is halved along z or, if z is less than a quarter of the longer of y and x, along that one, until it is small
+    enough. So planes stay large.
     """
     z, y, x = reversed(size)
     while z * y * x > MAX_VOXELS:
@@ -95,7 +95,7 @@ def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
 
 
 def by_tensorstore(spec: dict, box: tuple[slice, ...]) -> np.ndarray:
-    """What TensorStore reads of a volume."""
+    """The voxels that TensorStore reads of a volume."""
     return tensorstore.open(spec, open=True, read=True).result()[box].read().result()
 
 

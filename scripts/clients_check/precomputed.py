@@ -25,7 +25,7 @@ def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
 
 
 def by_cloudvolume(url: str, scale: int, box: tuple[slice, ...]) -> np.ndarray:
-    """What CloudVolume reads of a volume."""
+    """The voxels that CloudVolume reads of a volume."""
     return CloudVolume(f"precomputed://{url}", mip=scale, progress=False, fill_missing=False, use_https=True)[box]
 
 

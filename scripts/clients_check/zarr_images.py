@@ -42,7 +42,7 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
 
 
 def by_zarr(url: str, zarr_format: int, box: tuple[slice, ...]) -> np.ndarray:
-    """What zarr-python reads of an array."""
+    """The voxels that zarr-python reads of an array."""
     return zarr.open_array(url, mode="r", zarr_format=zarr_format)[box]
 
 
