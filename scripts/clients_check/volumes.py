@@ -145,11 +145,11 @@ def made(folder: Path) -> tuple[list[Channel], str]:
 
 
 def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
-    """The channels of the demo volume, which `serve --demo` makes below `folder`."""
+    """The channels of the demo volume, which `serve --demo` makes unless it is there; `folder` is for the server's log."""
     command = [voltile, "serve", "--demo", "--bind", "127.0.0.1:0"]
-    with Process(command, folder / "demo.log", {"XDG_CACHE_HOME": str(folder)}) as server:
+    with Process(command, folder / "demo.log") as server:
         server.wait_until(lambda: "voltile listening on" in server.said())
-    (file,) = folder.glob("voltile/demo-*.h5")
+        file = Path(re.search(r"the demo volume is (.+)", server.said())[1])
     channels = [Channel("demo", name, file, f"/{name}", "zyx") for name in ("em", "nuclei", "actin")]
     channels.append(Channel("demo", "segmentation", file, "/segmentation", "zyx", "labels"))
     channels.append(Channel("demo", "time", file, "/time", "tzyx"))
