@@ -12,6 +12,7 @@
 //!   hold HDF5 files; the only crate that names `object_store`.
 //! - [`voltile_render`] (`crates/render`): turns plans into PNGs; knows volumes, no files, no
 //!   settings.
+//! - `voltile_demo` (`crates/demo`): draws the demo volume, and writes it with the `hdf5` crate.
 //! - `voltile`, this one: the program.
 //!
 //! # Modules
@@ -21,8 +22,7 @@
 //! ```text
 //! 7  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!              completions; the only module that names `anyhow` and `clap`
-//! 6  tools     the work of the larger commands: warm · pyramid · bench · the demo volume · the functions behind the fuzz
-//!              targets
+//! 6  tools     the work of the larger commands: warm · pyramid · bench · the functions behind the fuzz targets
 //! 5  http      paths in, tiles out: headers, ETag, CORS; the status of each kind of error, in one table · documents, each
 //!              built once · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time
 //!              on each, timeouts · TLS, Unix sockets, sockets of the service manager
@@ -42,7 +42,6 @@
 //! A test (`tests/stories/house.rs`) compares these rows with the code.
 //!
 //! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves.
-//! `tools::demo` writes its volume with the `hdf5` crate.
 //!
 //! # Words
 //!

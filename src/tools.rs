@@ -1,8 +1,6 @@
-//! The work of the commands other than `serve`: warming caches, making pyramids, measuring, the
-//! demo.
+//! The work of the commands other than `serve`: warming caches, making pyramids, measuring.
 
 pub mod bench;
-pub(crate) mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 #[path = "../fuzz/checks/run.rs"]

@@ -32,7 +32,6 @@ use crate::config::{self, Layers, Memory, Settings};
 use crate::http::systemd::{self, PassedSockets};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::service::{ServicePart, TileService};
-use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take; a write that takes
 /// longer is hung.
@@ -127,7 +126,7 @@ fn requested_layers(arguments: &ServeArguments) -> Result<(Layers, Folders), Fai
     let (mut layers, folders) = arguments.sources.unsearched_layers()?;
     layers.bind.clone_from(&arguments.bind);
     if arguments.demo {
-        let demo = demo::default_path(std::env::var_os)?;
+        let demo = voltile_demo::default_path(std::env::var_os)?;
         layers.files.push(demo.into());
         // The demo counts as a file, so ./voltile.toml is not read by default.
         layers
@@ -197,9 +196,9 @@ fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Fai
 
 /// Creates the demo volume if it is missing or outdated.
 fn ensure_demo() -> Result<(), Failure> {
-    let path = demo::default_path(std::env::var_os)?;
+    let path = voltile_demo::default_path(std::env::var_os)?;
     tracing::info!("the demo volume is {}", path.display());
-    Ok(demo::ensure(&path)?)
+    Ok(voltile_demo::ensure(&path)?)
 }
 
 fn not_listening(error: ListenError) -> Failure {

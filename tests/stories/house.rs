@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders with the code of each crate, and the prefix of their names in the documentation.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 5] = [
     ("base::", "crates/base/src"),
+    ("demo::", "crates/demo/src"),
     ("hdf5::", "crates/hdf5/src"),
     ("render::", "crates/render/src"),
     ("", "src"),

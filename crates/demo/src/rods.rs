@@ -4,7 +4,7 @@ use super::noise::{Point, direction, dot, floor, hash, length, rehash, shift, un
 
 /// All points within `radius` of a line that reaches `half_length` to either side of `center`.
 #[derive(Default)]
-pub(super) struct Rod {
+pub(crate) struct Rod {
     pub id: u32,
     pub center: Point,
     pub axis: Point,
@@ -55,7 +55,7 @@ fn signed_units(bits: u32) -> Point {
 
 /// Rods without length and radius in all cubes over `extents` and some beyond, so that the edges
 /// look like the middle. Ids count from 1.
-pub(super) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Item = Rod> {
+pub(crate) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Item = Rod> {
     // Two cubes lie before the extents, so the middle of the first one is at -1.5 edges.
     let [columns, rows, layers] = extents.map(|length| (length / edge) as usize + 5);
     (0..columns * rows * layers).map(move |i| {
@@ -69,7 +69,7 @@ pub(super) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Ite
 }
 
 /// Where a point lies in the Voronoi cell of the nearest rod.
-pub(super) struct Cell<'a> {
+pub(crate) struct Cell<'a> {
     pub rod: &'a Rod,
     pub neighbour: &'a Rod,
     /// Distance from the rod's surface.

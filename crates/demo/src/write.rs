@@ -11,22 +11,22 @@ use super::{film, tissue};
 
 /// Root attribute with the version: created first, so that its name is near the file's start, and
 /// written last.
-pub(super) const VERSION_ATTRIBUTE: &str = "voltile_demo_version";
+pub(crate) const VERSION_ATTRIBUTE: &str = "voltile_demo_version";
 
 /// z, y, x of the tissue's datasets, and t, z, y, x of the time series.
-pub(super) type Shapes = ([usize; 3], [usize; 4]);
-pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
+pub(crate) type Shapes = ([usize; 3], [usize; 4]);
+pub(crate) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
 /// Options to open or create a file without libhdf5's locks: a child process that is started
 /// meanwhile would keep them. Simultaneous runs exclude each other with a lock file.
-pub(super) fn without_locks() -> FileBuilder {
+pub(crate) fn without_locks() -> FileBuilder {
     let mut options = File::with_options();
     options.with_fapl(|access| access.file_locking(false));
     options
 }
 
-pub(super) fn write(path: &Path, (volume, series): Shapes, version: u32) -> Result<()> {
+pub(crate) fn write(path: &Path, (volume, series): Shapes, version: u32) -> Result<()> {
     let file = without_locks().create(path)?;
     let mark = file.new_attr::<u32>().create(VERSION_ATTRIBUTE)?;
     write_volume(&file, volume)?;

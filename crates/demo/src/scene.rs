@@ -16,7 +16,7 @@ const BLOCK: usize = 8;
 type Node = [f32; 8];
 
 /// Rods in a space that is warped, so that every border is wavy.
-pub(super) struct Scene {
+pub(crate) struct Scene {
     pub rods: Vec<Rod>,
     /// Distance of two slices in voxel widths.
     pub slice_depth: f32,
@@ -25,7 +25,7 @@ pub(super) struct Scene {
 }
 
 /// The surroundings of one voxel.
-pub(super) struct VoxelPlace<'a> {
+pub(crate) struct VoxelPlace<'a> {
     /// The voxel in warped space.
     pub point: Point,
     pub cell: Cell<'a>,

@@ -10,7 +10,7 @@ use super::tissue::expose;
 const CUBE: f32 = 62.0;
 
 /// Slice `z` at time point `t`, of voxels of 1 × 0.2 × 0.2 micrometres.
-pub(super) fn slice(t: usize, z: usize, height: usize, width: usize) -> Vec<u16> {
+pub(crate) fn slice(t: usize, z: usize, height: usize, width: usize) -> Vec<u16> {
     let seeds = scatter([width as f32, height as f32, 0.0], CUBE, 31);
     // One layer of cubes is as deep as all slices.
     let seeds = seeds.filter(|seed| (0.0..CUBE).contains(&seed.center[2]));

@@ -23,7 +23,7 @@ const DARK: f32 = 46.0;
 const LIGHT: f32 = 190.0;
 
 /// Places cells in a volume of `[z, y, x]` voxels of 30 × 4 × 4 nanometres.
-pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
+pub(crate) fn grow([depth, height, width]: [usize; 3]) -> Scene {
     let extents = [width as f32, height as f32, depth as f32 * SLICE_DEPTH];
     let seeds = scatter(extents, CUBE, 11);
     Scene {
@@ -56,7 +56,7 @@ fn with_shape(seed: &Rod) -> Rod {
 
 /// The values of a voxel in all channels: the micrograph, the stains of nuclei and of actin, and
 /// the segmentation.
-pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
+pub(crate) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
     let &VoxelPlace {
         point,
         ref cell,
@@ -102,7 +102,7 @@ pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
 
 /// The value that a 12-bit camera records where `photons` are expected on average: an offset of
 /// 100, and 16 for each photon that arrives.
-pub(super) fn expose(photons: f32, dice: u32) -> u16 {
+pub(crate) fn expose(photons: f32, dice: u32) -> u16 {
     let counted = photons + photons.sqrt() * 0.35 * normal(dice) + unit(rehash(dice));
     (counted.max(0.0) as u16)
         .saturating_mul(16)
