@@ -37,8 +37,8 @@ impl Location {
         }
     }
 
-    /// The path, or the address by which other programs read the object, without query and
-    /// password: percent-encoded on a web server, but not in a bucket. `None` if the path is not
+    /// The path, or the address without query and password, as other programs expect it: addresses
+    /// on web servers are percent-encoded, those in buckets are not. `None` if the path is not
     /// UTF-8.
     pub fn plain(&self) -> Option<String> {
         match self {
@@ -49,7 +49,8 @@ impl Location {
         }
     }
 
-    /// The path, or the address without query and password, with percent-encoded parts decoded.
+    /// The path, or the decoded address as if it were one, without query and password: to compare
+    /// folders.
     pub fn named(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),
@@ -62,7 +63,8 @@ impl Location {
         self.path().is_none()
     }
 
-    /// The path, or the public address as if it were one: to tell files apart, not to open them.
+    /// The path, or the public address as if it were one. It tells files apart, but need not lead
+    /// to them.
     pub fn as_path(&self) -> &Path {
         match self {
             Location::Path(path) => path,
