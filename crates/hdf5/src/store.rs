@@ -85,6 +85,7 @@ struct StoreState {
     known: Mutex<KnownObjects>,
 }
 
+/// The servers and objects that have been asked for.
 #[derive(Debug, Default)]
 struct KnownObjects {
     hosts: BTreeMap<String, Arc<Host>>,
@@ -210,6 +211,7 @@ impl Store {
             )
     }
 
+    /// The source of an object, made when it is first asked for.
     fn source(&self, address: &Address) -> Result<Arc<ObjectSource>, StoreError> {
         if let Some(source) = self.0.known.lock().sources.get(address) {
             return Ok(Arc::clone(source));

@@ -125,7 +125,7 @@ impl MetadataBlocks {
     }
 
     /// All pages and notes, if any was added since they were last saved. Marks them as saved.
-    pub fn unsaved(&self) -> Option<SavedMetadata> {
+    pub fn take_unsaved(&self) -> Option<SavedMetadata> {
         let mut state = self.0.lock();
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn pages_and_notes_are_saved_once() {
         let blocks = MetadataBlocks::default();
-        assert!(blocks.unsaved().is_none());
+        assert!(blocks.take_unsaved().is_none());
         added(&blocks, 0..2 * PAGE);
-        assert_eq!(blocks.unsaved().unwrap().0.len(), 2);
-        assert!(blocks.unsaved().is_none());
+        assert_eq!(blocks.take_unsaved().unwrap().0.len(), 2);
+        assert!(blocks.take_unsaved().is_none());
         blocks.note("a", "b".to_owned());
-        assert_eq!(blocks.unsaved().unwrap().1["a"], "b");
+        assert_eq!(blocks.take_unsaved().unwrap().1["a"], "b");
         blocks.note("a", "b".to_owned());
-        assert!(blocks.unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
+        assert!(blocks.take_unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
     }
 }

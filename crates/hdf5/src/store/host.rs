@@ -124,6 +124,7 @@ impl Host {
                 Err((error, _)) => return Err(error),
                 Ok(part) => return Ok(part),
             }
+            // Varied by half, so that requests that failed together are not repeated together.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause *= 2;
             attempt += 1;

@@ -37,9 +37,9 @@ impl Location {
         }
     }
 
-    /// The path, or the address without query and password, as other programs expect it: addresses
-    /// on web servers are percent-encoded, those in buckets are not. `None` if the path is not
-    /// UTF-8.
+    /// The path, or the address without query and password, as other programs expect it: the
+    /// address of an object on a web server is percent-encoded, the address of one in a bucket is
+    /// not. `None` if the path is not UTF-8.
     pub fn plain(&self) -> Option<String> {
         match self {
             Location::Path(path) => path.to_str().map(str::to_owned),
@@ -49,8 +49,8 @@ impl Location {
         }
     }
 
-    /// The path, or the decoded address as if it were one, without query and password: to compare
-    /// folders.
+    /// A path to compare with the paths of folders. That of an object is its address without query
+    /// and password, percent-decoded.
     pub fn named(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),
@@ -63,8 +63,8 @@ impl Location {
         self.path().is_none()
     }
 
-    /// The path, or the public address as if it were one. It tells files apart, but need not lead
-    /// to them.
+    /// A path that tells files apart. That of an object is its public address, and cannot be
+    /// opened.
     pub fn as_path(&self) -> &Path {
         match self {
             Location::Path(path) => path,

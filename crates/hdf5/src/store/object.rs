@@ -143,7 +143,7 @@ impl Object {
     /// Keeps the metadata that is known, and the notes, for the next start.
     pub fn save_metadata(&self) {
         if let Some(folder) = &self.shared().metadata
-            && let Some(unsaved) = self.blocks.unsaved()
+            && let Some(unsaved) = self.blocks.take_unsaved()
         {
             sidecar::save(folder, self.address().public(), self.version(), unsaved);
         }

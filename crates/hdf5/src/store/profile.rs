@@ -23,6 +23,8 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
+    // In this file, unlike in the other one, all sections but `default` are headed `[profile
+    // NAME]`.
     let config_section = if profile == "default" {
         profile.clone()
     } else {

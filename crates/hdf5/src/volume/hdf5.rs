@@ -73,7 +73,7 @@ pub use writer::{PackError, WriteError, Writer, pack};
 use self::links::{Follower, Node};
 use crate::store::{Location, Store};
 
-/// Opens files: the state that is shared between them, and the options.
+/// Opens files with the same options; they share its caches.
 #[derive(Debug, Clone)]
 pub struct Opener {
     /// All open files.
@@ -103,7 +103,7 @@ impl Opener {
         }
     }
 
-    /// Opens a file, or finds it open; its location has no symbolic links.
+    /// Opens a file, or finds it open. The location must be free of symbolic links.
     fn open_resolved(&self, location: Location) -> Result<Arc<StoredFile>, OpenError> {
         self.files.open_resolved(location, self.growing)
     }
@@ -111,8 +111,10 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let unresolved = location.path().filter(|_| *location != file.location);
-        let alias = unresolved.map(FileIdentity::of_unresolved);
+        let alias = match location.path() {
+            Some(path) if *location != file.location => Some(FileIdentity::of_unresolved(path)),
+            _ => None,
+        };
         Ok(OpenFile {
             file,
             alias,
@@ -158,7 +160,8 @@ impl OpenFile {
         self.opener.files.store()
     }
 
-    /// The contribution of files to keys if they are read through this file.
+    /// The part of a cache key that stands for `files`, which are read under this file's rules of
+    /// access.
     pub fn key_of<'a>(&self, files: impl IntoIterator<Item = &'a FileIdentity>) -> KeyOf<'a> {
         KeyOf::files(files, self.opener.access)
     }
@@ -183,8 +186,8 @@ impl OpenFile {
         self.file.identity()
     }
 
-    /// Keeps every dataset open that this or a clone of it opens until the result is dropped, so
-    /// that opening it again costs nothing.
+    /// Until the result is dropped, every dataset that this `OpenFile` or a clone opens stays open,
+    /// so that opening it again costs nothing.
     pub fn keep_datasets(&self) -> KeptDatasets {
         self.datasets.lock().get_or_insert_default();
         KeptDatasets(Arc::clone(&self.datasets))
@@ -192,20 +195,17 @@ impl OpenFile {
 
     /// The dataset at `path`; opens it unless it was kept open.
     pub fn dataset(&self, path: &str) -> Result<Arc<StoredDataset>, OpenError> {
-        let known = self
-            .datasets
-            .lock()
-            .as_ref()
-            .and_then(|all| all.get(path).cloned());
-        if let Some(known) = known {
-            return Ok(known);
+        if let Some(kept) = &*self.datasets.lock()
+            && let Some(dataset) = kept.get(path)
+        {
+            return Ok(Arc::clone(dataset));
         }
         let (found, files) = self.follower().dataset(&self.file, path)?;
         let access = self.opener.access;
         let dataset = StoredDataset::new(&found.file, &found.object, path, files, access)?;
         let dataset = Arc::new(dataset);
-        if let Some(all) = &mut *self.datasets.lock() {
-            all.insert(path.to_owned(), Arc::clone(&dataset));
+        if let Some(kept) = &mut *self.datasets.lock() {
+            kept.insert(path.to_owned(), Arc::clone(&dataset));
         }
         Ok(dataset)
     }
@@ -217,8 +217,8 @@ impl OpenFile {
 
     /// Whether there is a group or a dataset at `path`.
     ///
-    /// Also true if the path links to a file that exists but cannot be opened: that is not a gap,
-    /// and reading it is an error.
+    /// Also true if the path links to a file that exists but cannot be opened: that must be
+    /// reported as an error on reading, not be shown as a gap.
     pub fn has(&self, path: &str) -> bool {
         matches!(
             self.follower().file_of(&self.file, path),
@@ -303,7 +303,8 @@ impl OpenFile {
         attributes::numbers(&found.object, attributes::MAX_VALUES)
     }
 
-    /// The numbers of the dataset at `path`, which may have one for each slice of a long series.
+    /// Like [`OpenFile::numbers`], for datasets that may have one number for each slice of a long
+    /// series.
     pub fn table(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::numbers(&found.object, attributes::MAX_IN_TABLE)
