@@ -66,7 +66,7 @@ impl MetadataBlocks {
     pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
         let mut state = self.0.lock();
         let page_start = missing.start / PAGE * PAGE;
-        let (start, size) = if page_start == state.last_end {
+        let (mut start, size) = if page_start == state.last_end {
             // Reading continues: the block grows.
             (page_start, (2 * state.last_size).min(MAX_BLOCK))
         } else {
@@ -74,13 +74,15 @@ impl MetadataBlocks {
         };
         // Known pages are not fetched again: the block begins after the last known page before the
         // range, and ends before the first known page after it.
-        let before = state.pages.range(..missing.start / PAGE).next_back();
-        let start = before.map_or(start, |(page, _)| start.max((page + 1) * PAGE));
-        let end = (start + size)
+        if let Some((before, _)) = state.pages.range(..missing.start / PAGE).next_back() {
+            start = start.max((before + 1) * PAGE);
+        }
+        let mut end = (start + size)
             .max(missing.end.next_multiple_of(PAGE))
             .min(length);
-        let after = state.pages.range(missing.end.div_ceil(PAGE)..).next();
-        let end = after.map_or(end, |(page, _)| end.min(page * PAGE));
+        if let Some((after, _)) = state.pages.range(missing.end.div_ceil(PAGE)..).next() {
+            end = end.min(after * PAGE);
+        }
         state.last_end = end;
         state.last_size = size;
         start..end

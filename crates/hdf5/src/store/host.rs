@@ -97,9 +97,9 @@ impl Host {
 
     /// Describes the last failure, while the server is considered down.
     pub fn problem(&self) -> Option<String> {
-        let problem = self.problem.lock().clone();
-        let problem = problem.filter(|_| self.breaker.is_open())?;
-        Some(format!("{} is unavailable: {problem}", self.name))
+        let problem = self.problem.lock().clone()?;
+        let is_down = self.breaker.is_open();
+        is_down.then(|| format!("{} is unavailable: {problem}", self.name))
     }
 
     /// Requests a range, and repeats the request if it fails. Fails if the object does not have the

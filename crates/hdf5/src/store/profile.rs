@@ -23,8 +23,7 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
-    // In this file, unlike in the other one, all sections but `default` are headed `[profile
-    // NAME]`.
+    // A section is headed `[lab]` in the credentials file, but `[profile lab]` in the config file.
     let config_section = if profile == "default" {
         profile.clone()
     } else {
@@ -76,12 +75,13 @@ fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builde
     }
     // The first that is set is the one that `object_store` uses.
     let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-    let set = keys
+    let used = keys
         .into_iter()
-        .find_map(|key| Some((key, builder.get_config_value(&key)?)));
-    let Some((key, value)) = set else {
+        .find(|key| builder.get_config_value(key).is_some());
+    let Some(key) = used else {
         return builder;
     };
+    let value = builder.get_config_value(&key).unwrap_or_default();
     let Ok(mut endpoint) = Url::parse(&value) else {
         return builder;
     };

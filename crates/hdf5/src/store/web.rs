@@ -245,7 +245,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 /// The problem of a connection, without the address, which may contain credentials.
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
-    let causes = std::iter::successors(error.source(), |error| (*error).source());
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     if causes.clone().any(<dyn Error>::is::<PrivateName>) {
         return not_followed(reach::TO_PRIVATE);
     }

@@ -107,8 +107,7 @@ impl Sieve {
 impl BoxMut<'_> {
     /// The box of `size` voxels at a place in this box.
     pub fn part(&mut self, place: Xyz<u64>, size: Xyz<u64>) -> BoxMut<'_> {
-        let Xyz { x, y, z } =
-            place.zip(size, |place, size| place as usize..(place + size) as usize);
+        let Xyz { x, y, z } = place.zip(size, |at, count| at as usize..(at + count) as usize);
         with_box!(self, all => Voxel::boxed(all.slice_mut(s![z, y, x])))
     }
 
@@ -199,6 +198,7 @@ fn copy<F, T>(
     let mut into = into.permuted_axes(axes);
     // Not `zip_mut_with`, whose work for each row takes longer than the copy of a short row.
     for (from, mut into) in from.rows().into_iter().zip(into.rows_mut()) {
+        // Rows without gaps are copied as slices, which is faster.
         match (from.to_slice(), into.as_slice_mut()) {
             (Some(from), Some(into)) => {
                 into.iter_mut()

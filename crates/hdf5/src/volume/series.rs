@@ -286,18 +286,18 @@ impl Volume for Series {
                 Some(_) => [0, self.slices(number).start, 0, 0],
                 None => [number, 0, 0, 0],
             };
-            self.member(number)?
-                .references(path, &mut |part: StoredPart<'_>| {
-                    if self.ends.is_none() && part.array.chunk[0] > 1 {
-                        return Err(NoReferences::unmapped(
-                            part.dataset,
-                            "its chunks hold several time points",
-                        ));
-                    }
-                    // Only the first time point of a member is shown.
-                    let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
-                    take(moved(StoredPart { chunks, ..part }, start)?)
-                })?;
+            let member = self.member(number)?;
+            member.references(path, &mut |part: StoredPart<'_>| {
+                if self.ends.is_none() && part.array.chunk[0] > 1 {
+                    return Err(NoReferences::unmapped(
+                        part.dataset,
+                        "its chunks hold several time points",
+                    ));
+                }
+                // Only the first time point of a member is shown.
+                let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
+                take(moved(StoredPart { chunks, ..part }, start)?)
+            })?;
         }
         Ok(())
     }
