@@ -23,9 +23,9 @@
 //!   the file or of the index.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
 //!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
-//!   driver of ours. Files that grow are the exception: the addresses of their chunks are listed at
-//!   one moment, and the chunks are read at a later one, unless the file was written anew meanwhile
-//!   (`volume::hdf5::file`).
+//!   driver of ours. Files that grow are the exception: more may be appended between the moment at
+//!   which the addresses of chunks are listed and the moment at which the chunks are read. But a
+//!   growing file that was written anew counts as changed (`volume::hdf5::file`).
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
 //!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
 //!   way to them, are audited, and the file driver opens only the files that they lead to.
@@ -51,7 +51,7 @@
 //!    stores, whose threads take only locks of the last kind.
 //! 4. The locks of the files and datasets that are open in libhdf5 (`volume::hdf5::handles`). Their
 //!    type allows them to be taken only under libhdf5's lock: a thread that waited for libhdf5's
-//!    while it held one of them could deadlock.
+//!    lock while it held one of these could deadlock.
 //! 5. All others. They are held only to read or change a value, and nothing else is locked
 //!    meanwhile, with these exceptions. The list of open files is held while slots are locked that
 //!    no other thread uses. The list of objects known to a store (`store`) is held while the states

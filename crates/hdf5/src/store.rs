@@ -1,9 +1,9 @@
-//! Objects in object storage and on web servers: their bytes, by range, of one version.
+//! Reads ranges of bytes of objects in object storage and on web servers.
 //!
 //! [`Object`] is the counterpart of an open file. All its bytes are of the version that it was
-//! opened with: each request says so (`If-Match`), and each answer is compared. Requests are made
-//! by a runtime of their own: many can be in flight, and threads that decode and encode do not wait
-//! for each of them.
+//! opened with: each request demands that version (`If-Match`), and the version of each answer is
+//! compared. Requests run on threads of their own, so that a thread that decodes can wait for many
+//! requests at once.
 //!
 //! ```text
 //! Store ── Object ─┬─ MetadataBlocks   metadata, in aligned blocks of growing size
@@ -73,7 +73,8 @@ pub use version::Version;
 /// enough for a dozen tiles. The same number of bytes may wait to be written to a disk.
 const MAX_STORED_BYTES: usize = 128 << 20;
 
-/// All objects that this process reads, and what they share. Clones are handles to the same store.
+/// Opens objects, and holds their connections, threads and caches. Clones are handles to the same
+/// store.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<StoreState>);
 
@@ -84,12 +85,13 @@ struct StoreState {
     known: Mutex<KnownObjects>,
 }
 
+/// The servers and objects that have been asked for.
 #[derive(Debug, Default)]
 struct KnownObjects {
     hosts: BTreeMap<String, Arc<Host>>,
     sources: HashMap<Address, Arc<ObjectSource>>,
-    /// Objects that were read for their trial, with the bytes that were read, until they are
-    /// opened.
+    /// Objects that a child process has read on trial. Each is kept, with the bytes that were read,
+    /// until this process opens it.
     tried: HashMap<Address, Arc<Object>>,
 }
 
@@ -131,18 +133,20 @@ impl Store {
     /// Opens the object at an address; blocks until its first bytes have arrived.
     pub fn open(&self, address: &Address) -> Result<Arc<Object>, StoreError> {
         let tried = self.0.known.lock().tried.remove(address);
-        if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
-            return Ok(tried);
+        if let Some(object) = tried
+            && object.is_fresh()
+        {
+            return Ok(object);
         }
         let opening = Object::open(self.source(address)?);
         self.0.shared.threads.wait(opening)
     }
 
-    /// The first `most` bytes of an object as text; `None` if there is no such object, or it cannot
-    /// be read. Bytes that are not UTF-8 are replaced.
-    pub fn text(&self, address: &Address, most: u64) -> Option<String> {
+    /// The first `max_length` bytes of an object as text; `None` if there is no such object, or it
+    /// cannot be read. Bytes that are not UTF-8 are replaced.
+    pub fn text(&self, address: &Address, max_length: u64) -> Option<String> {
         let read = self.open(address).and_then(|object| {
-            let mut bytes = vec![0; object.length().min(most) as usize];
+            let mut bytes = vec![0; object.length().min(max_length) as usize];
             object.read_metadata(&mut bytes, 0)?;
             Ok(bytes)
         });
@@ -168,14 +172,15 @@ impl Store {
         Folder::new(address, Arc::clone(&self.0.shared), bucket, is_resting)
     }
 
-    /// The servers that do not answer, with what happened last, and the open objects that they
-    /// refuse.
+    /// Describes the servers that do not answer, and the open objects to which a store refuses
+    /// access.
     pub fn unreachable(&self) -> Vec<String> {
         let known = self.0.known.lock();
         let hosts = known.hosts.values();
         let mut problems: Vec<String> = hosts.filter_map(|host| host.problem()).collect();
         for source in known.sources.values() {
-            // If an object is not open, its refusal is told by whoever wanted to open it.
+            // The map holds one reference, an open object another one. If the object is not open,
+            // whoever wanted to open it reports the refusal.
             if Arc::strong_count(source) > 1
                 && let Some(refusal) = source.refusal()
             {
@@ -206,6 +211,7 @@ impl Store {
             )
     }
 
+    /// The source of an object, made when it is first asked for.
     fn source(&self, address: &Address) -> Result<Arc<ObjectSource>, StoreError> {
         if let Some(source) = self.0.known.lock().sources.get(address) {
             return Ok(Arc::clone(source));
@@ -225,15 +231,16 @@ impl Store {
                 transport,
                 host: Arc::clone(host),
                 status: Mutex::default(),
-                check: Arc::default(),
+                checking: Arc::default(),
             })
         });
         Ok(Arc::clone(source))
     }
 
-    /// The parent's side of a [`Relay`]: answers a request in the background. The address is `None`
-    /// if the child may not read it. The bytes are kept, so that opening the object afterwards
-    /// needs no further request. Blocks while the credentials of a bucket are read from files.
+    /// The parent's side of a [`Relay`]: answers a request in the background. `address` is `None`
+    /// if the child may not read the object. The bytes are kept, so that opening the object
+    /// afterwards needs no further request. Blocks while the credentials of a bucket are read from
+    /// files.
     pub fn answer(
         &self,
         wanted: RelayRequest,

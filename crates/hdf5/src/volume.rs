@@ -60,7 +60,8 @@ pub struct VolumeShape {
     pub size: Xyz<u64>,
     /// The number of time points, at least 1.
     pub times: u64,
-    /// Which time points exist, if some do not; missing ones are shown as outside.
+    /// Whether each time point exists; `None` if all do. A missing time point is shown like the
+    /// outside of the volume.
     pub present: Option<Arc<[bool]>>,
     /// The chunk shape: reads aligned to it decode the fewest unwanted voxels.
     pub chunk: Xyz<u64>,
@@ -68,8 +69,8 @@ pub struct VolumeShape {
     pub access: Access,
     /// Whether its bytes come from a store, so that each read is a request.
     pub is_remote: bool,
-    /// The coding of its chunks if programs that know nothing of HDF5 can decode their stored bytes,
-    /// or the reason why they cannot.
+    /// The coding of its chunks if programs that know nothing of HDF5 can decode their stored
+    /// bytes, or the reason why they cannot.
     pub coding: Result<ChunkCoding, String>,
     /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
     pub fill: Option<Samples>,
@@ -124,7 +125,7 @@ pub struct ReadRequest {
     pub policy: ReadPolicy,
 }
 
-/// How much of each chunk a read decodes, when it ends early, and where it notes what it did.
+/// How a read takes account of other reads and requests, and where it records what it did.
 #[derive(Debug, Clone, Default)]
 pub struct ReadPolicy {
     /// How much of each chunk is decoded.
@@ -133,11 +134,11 @@ pub struct ReadPolicy {
     pub yields: Yields,
     /// The trace of the request that the read is for.
     pub trace: Option<Arc<Trace>>,
-    /// Where chunks are noted that the read decodes in part.
+    /// The list to which the read adds the chunks that it decodes only in part.
     pub unfinished: Option<UnfinishedChunks>,
 }
 
-/// The maximum number of chunks listed for a read, about 200 bytes each.
+/// The maximum number of chunks listed for a read. A listed chunk takes about 200 bytes.
 const MAX_UNFINISHED: usize = 1 << 14;
 
 /// The chunks that a read has decoded in part; clones share the list.
@@ -348,11 +349,11 @@ pub trait Volume: Send + Sync + fmt::Debug {
 
     /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of
     /// [`VolumeShape::chunk`]. `None` if it was never written, or was not written with the coding
-    /// of all chunks ([`VolumeShape::coding`]), or is known to be corrupt: decoding it reports the
-    /// error. Its checksum is not verified.
+    /// of all chunks ([`VolumeShape::coding`]), or is known to be corrupt (the error is reported
+    /// when the chunk is decoded). Its checksum is not verified.
     ///
-    /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond
-    /// it.
+    /// A chunk that reaches beyond the end of the volume has the full size too, with arbitrary
+    /// voxels beyond the end.
     fn stored_chunk(
         &self,
         _time: u64,
@@ -385,9 +386,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
-    /// Hands out where the stored chunks of all time points lie and how they are coded, for
+    /// Hands the places and the coding of the stored chunks of all time points to `take`, for
     /// programs that read them without HDF5. Reads chunk indexes and no voxels. `path` is the path
-    /// of its first dataset, for errors.
+    /// of the volume's first dataset, for errors.
     fn references(&self, path: &str, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         let problem = match &self.shape().coding {
             Err(problem) => problem.as_str(),
@@ -396,9 +397,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Err(NoReferences::unmapped(path, problem))
     }
 
-    /// Does everything that happens on a first read (reads the index, one voxel), starting nothing
-    /// new after `until`. Called in the trial process, where a crash does no harm. The results are
-    /// discarded.
+    /// Does everything that happens on a first read: reads the index and one voxel, and discards
+    /// them. Starts nothing new after `until`. Called in the trial process, where a crash does no
+    /// harm.
     fn rehearse(&self, until: Instant) {
         let mut members = self.members();
         while Instant::now() <= until
@@ -411,14 +412,14 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// The stored size of its first `most` datasets. Datasets that cannot be inspected are left out
-    /// and counted as [`Tally::unreadable`]. Fails if none can be inspected.
-    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+    /// The stored size of its first `max_datasets` datasets. Datasets that cannot be inspected are
+    /// left out and counted as [`Tally::unreadable`]. Fails if none can be inspected.
+    fn tally(&self, max_datasets: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
         let mut first_error = None;
-        for volume in self.members().take(most) {
-            match volume.and_then(|volume| volume.tally(most)) {
-                Ok(one) => sum += one,
+        for member in self.members().take(max_datasets) {
+            match member.and_then(|volume| volume.tally(max_datasets)) {
+                Ok(tally) => sum += tally,
                 Err(error) => {
                     sum.unreadable += 1;
                     first_error.get_or_insert(error);
@@ -437,14 +438,14 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(sum)
     }
 
-    /// The cost of reading all voxels at these positions, estimated from its tally; `None` if
-    /// unknown.
+    /// The cost of reading all voxels at these positions, estimated from the volume's tally; `None`
+    /// if unknown.
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         self.members().find_map(Result::ok)?.cost(wanted, tally)
     }
 }
 
-/// Takes the parts of a volume one by one.
+/// Takes the chunks of a volume, part by part.
 pub type TakePart<'t> = dyn FnMut(StoredPart<'_>) -> Result<(), NoReferences> + 't;
 
 /// Why the stored chunks of a volume cannot be referred to.
@@ -579,8 +580,8 @@ impl ReadError {
                 problem,
                 retry_after,
             },
-            // The request has been repeated already. It is worth trying later: the store, a proxy
-            // before it, or the credentials may have been mended by then.
+            // Repeating the request at once did not help. A later one may succeed, once the store,
+            // a proxy before it, or the credentials have been mended.
             error @ (StoreError::Invalid(_) | StoreError::Denied(_)) => ReadError::Unavailable {
                 place,
                 problem: error.to_string(),
@@ -602,8 +603,8 @@ impl ReadError {
         }
     }
 
-    /// Fails unless voxels were copied, which they are not if their types differ. `place` is for
-    /// the error.
+    /// Fails unless voxels were copied: then their types differ. `place` names the volume for the
+    /// error.
     fn ensure_copied(is_copied: bool, place: impl fmt::Display) -> Result<(), Self> {
         if is_copied {
             return Ok(());
@@ -614,7 +615,7 @@ impl ReadError {
         ))
     }
 
-    /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
+    /// Whether a later read of the same data is expected to fail in the same way.
     pub fn is_of_the_data(&self) -> bool {
         let may_be_read_later = matches!(
             self,

@@ -44,7 +44,7 @@ pub enum Scheme {
 pub struct Address {
     public: String,
     scheme: Scheme,
-    /// The whole address. It is in a box to keep errors small, which name files.
+    /// The whole address. Boxed, because errors contain addresses and should stay small.
     full: Box<Url>,
 }
 
@@ -86,9 +86,10 @@ impl Address {
         Some(Self::parse(scheme, text))
     }
 
-    /// The object to which this one refers by name. A name is no address, so characters that have a
-    /// meaning in an address are encoded. An object in the folder of this one, or below, is asked
-    /// for with the same password.
+    /// The object to which this one refers by the name of a file: `c d.h5` in `https://h/a/b.h5`
+    /// leads to `https://h/a/c%20d.h5`. Characters that have a meaning in an address, but not in a
+    /// name, are encoded. The password is kept if the object lies in the folder of this one, or
+    /// below.
     pub fn beside(&self, name: &str) -> Result<Self, NotAnObject> {
         let mut parts: Vec<String> = Vec::new();
         for part in name.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -104,13 +105,13 @@ impl Address {
             .public
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder);
-        let found = Self::parse(self.scheme, &format!("{folder}/{}", parts.join("/")))?;
-        Ok(found.trusted_by(self))
+        let target = Self::parse(self.scheme, &format!("{folder}/{}", parts.join("/")))?;
+        Ok(target.trusted_by(self))
     }
 
-    /// The object that a child process requests while this object is on trial: this object, or an
-    /// object in its folder or below; `None` for any other object. The child knows the public parts
-    /// of addresses only.
+    /// The whole address of an object that a child process requests by its public address while
+    /// this object is on trial; `None` unless it is this object, or one in its folder or below. The
+    /// child process knows only public addresses.
     pub fn asked_on_trial(&self, public: &str) -> Option<Self> {
         if public == self.public {
             return Some(self.clone());
@@ -124,7 +125,7 @@ impl Address {
     /// This object, with the password of `other` if it lies in the folder of `other`, or below.
     fn trusted_by(mut self, other: &Self) -> Self {
         if self.is_beside(other) {
-            // An error means that the address cannot have what is set.
+            // An error means that an address of this scheme cannot have a user or password.
             let _ = self.full.set_username(other.full.username());
             let _ = self.full.set_password(other.full.password());
         }
@@ -134,8 +135,8 @@ impl Address {
     /// Whether this object lies in the folder of another object, or below, even if the server
     /// decodes more of the address than it should.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve
-        // more.
+        // `..` was resolved when the address was parsed. But a server may decode `%2f` to a slash,
+        // and then resolve the `..` in `..%2fb.h5`.
         let folder = Path::new(&other.public).parent();
         folder.is_some_and(|folder| Path::new(&self.public).starts_with(folder))
             && !self.public.to_ascii_lowercase().contains("%2f")
@@ -187,7 +188,7 @@ impl Address {
         path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The scheme, the host and the port. Objects of one server can be reached, or not, together.
+    /// The scheme, the host and the port. Either all objects of a server can be reached or none.
     pub fn server(&self) -> String {
         let port = self
             .full
@@ -207,7 +208,7 @@ impl Address {
 /// if the path is not UTF-8.
 pub fn published(folder: &str, path: &Path) -> Option<String> {
     let path = path.to_str()?;
-    // Keys in buckets are written as they are.
+    // Unlike the paths of web addresses, keys in buckets are written as they are.
     let is_encoded = folder.starts_with("http");
     let path = if is_encoded {
         utf8_percent_encode(path, ENCODED).to_string()
@@ -220,8 +221,8 @@ pub fn published(folder: &str, path: &Path) -> Option<String> {
 /// The length of a digest of a query, in hexadecimal digits.
 const DIGEST_DIGITS: usize = 8;
 
-/// Whether a query is already the digest of one: a child process knows addresses in their public
-/// form only.
+/// Whether a query is itself a digest, such as `~0123abcd`. A child process, which knows only
+/// public addresses, must not digest it again.
 fn is_digest(query: &str) -> bool {
     query.strip_prefix('~').is_some_and(|digits| {
         digits.len() == DIGEST_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
@@ -232,7 +233,7 @@ fn is_digest(query: &str) -> bool {
 /// a digest of it.
 fn public(full: &Url) -> String {
     let mut public = full.clone();
-    // An error means that the address cannot have what is removed.
+    // An error means that an address of this scheme cannot have a user or password.
     let _ = public.set_username("");
     let _ = public.set_password(None);
     let query = full.query().filter(|query| !query.is_empty());

@@ -1,5 +1,5 @@
-//! The metadata of an object: pages that are fetched in aligned blocks, and kept; and notes of what
-//! was made from its bytes.
+//! Keeps the metadata of an object: pages of its bytes, which are fetched in aligned blocks, and
+//! notes, which are texts that were computed from its bytes.
 //!
 //! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block
 //! holds the bytes around a piece that was asked for; while reading continues where the last block
@@ -17,7 +17,8 @@ pub(super) const PAGE: u64 = 4 << 10;
 pub(super) const BLOCK: u64 = 64 << 10;
 /// The length up to which blocks grow.
 const MAX_BLOCK: u64 = 1 << 20;
-/// If there are more bytes than this, all pages are dropped: the metadata of one volume has fewer.
+/// Beyond this number of bytes all pages are dropped. It happens rarely: the metadata of one volume
+/// is smaller.
 pub(super) const MAX_BYTES: u64 = 128 << 20;
 
 /// Pages with their numbers, in order, and notes by their keys.
@@ -30,8 +31,10 @@ pub(super) struct MetadataBlocks(Mutex<BlockState>);
 #[derive(Debug, Default)]
 struct BlockState {
     pages: BTreeMap<u64, Bytes>,
-    /// The end of the block that was fetched last, and its length.
-    last: (u64, u64),
+    /// The end of the block that was fetched last.
+    last_end: u64,
+    /// The length of that block before it was cut off at a known page or the object's end.
+    last_size: u64,
     notes: BTreeMap<String, String>,
     /// Whether pages or notes were added since they were saved.
     is_unsaved: bool,
@@ -62,24 +65,26 @@ impl MetadataBlocks {
     /// The block to fetch for a missing range of an object of `length` bytes.
     pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
         let mut state = self.0.lock();
-        let (last_end, last_size) = state.last;
-        let first_page = missing.start / PAGE * PAGE;
-        let (start, size) = if first_page == last_end {
+        let page_start = missing.start / PAGE * PAGE;
+        let (mut start, size) = if page_start == state.last_end {
             // Reading continues: the block grows.
-            (first_page, (2 * last_size).min(MAX_BLOCK))
+            (page_start, (2 * state.last_size).min(MAX_BLOCK))
         } else {
-            (first_page / BLOCK * BLOCK, BLOCK)
+            (page_start / BLOCK * BLOCK, BLOCK)
         };
         // Known pages are not fetched again: the block begins after the last known page before the
         // range, and ends before the first known page after it.
-        let before = state.pages.range(..missing.start / PAGE).next_back();
-        let start = before.map_or(start, |(page, _)| start.max((page + 1) * PAGE));
-        let end = (start + size)
+        if let Some((before, _)) = state.pages.range(..missing.start / PAGE).next_back() {
+            start = start.max((before + 1) * PAGE);
+        }
+        let mut end = (start + size)
             .max(missing.end.next_multiple_of(PAGE))
             .min(length);
-        let after = state.pages.range(missing.end.div_ceil(PAGE)..).next();
-        let end = after.map_or(end, |(page, _)| end.min(page * PAGE));
-        state.last = (end, size);
+        if let Some((after, _)) = state.pages.range(missing.end.div_ceil(PAGE)..).next() {
+            end = end.min(after * PAGE);
+        }
+        state.last_end = end;
+        state.last_size = size;
         start..end
     }
 
@@ -97,7 +102,7 @@ impl MetadataBlocks {
         unknown
     }
 
-    /// Adds bytes that begin on a page and end on one, or with the object.
+    /// Adds bytes that begin at the start of a page, and end at the end of a page or of the object.
     pub fn add(&self, start: u64, bytes: &Bytes) {
         let mut state = self.0.lock();
         if state.pages.len() as u64 * PAGE > MAX_BYTES {
@@ -105,10 +110,8 @@ impl MetadataBlocks {
         }
         for at in (0..bytes.len()).step_by(PAGE as usize) {
             let page = bytes.slice(at..bytes.len().min(at + PAGE as usize));
-            state.is_unsaved |= state
-                .pages
-                .insert(start / PAGE + at as u64 / PAGE, page)
-                .is_none();
+            let number = start / PAGE + at as u64 / PAGE;
+            state.is_unsaved |= state.pages.insert(number, page).is_none();
         }
     }
 
@@ -123,8 +126,8 @@ impl MetadataBlocks {
         state.is_unsaved |= state.notes.insert(key.to_owned(), text).is_none();
     }
 
-    /// All pages and notes, if there are new ones since the last call.
-    pub fn unsaved(&self) -> Option<SavedMetadata> {
+    /// All pages and notes, if any was added since they were last saved. Marks them as saved.
+    pub fn take_unsaved(&self) -> Option<SavedMetadata> {
         let mut state = self.0.lock();
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
@@ -194,13 +197,13 @@ mod tests {
     #[test]
     fn pages_and_notes_are_saved_once() {
         let blocks = MetadataBlocks::default();
-        assert!(blocks.unsaved().is_none());
+        assert!(blocks.take_unsaved().is_none());
         added(&blocks, 0..2 * PAGE);
-        assert_eq!(blocks.unsaved().unwrap().0.len(), 2);
-        assert!(blocks.unsaved().is_none());
+        assert_eq!(blocks.take_unsaved().unwrap().0.len(), 2);
+        assert!(blocks.take_unsaved().is_none());
         blocks.note("a", "b".to_owned());
-        assert_eq!(blocks.unsaved().unwrap().1["a"], "b");
+        assert_eq!(blocks.take_unsaved().unwrap().1["a"], "b");
         blocks.note("a", "b".to_owned());
-        assert!(blocks.unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
+        assert!(blocks.take_unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
     }
 }

@@ -1,5 +1,5 @@
-//! A bucket: a client with connections and credentials of its own, which is replaced when the
-//! credentials have changed.
+//! Buckets. The client of a bucket, which has connections and credentials of its own, is replaced
+//! when the credentials have changed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use super::error::StoreError;
 use crate::store::address::Address;
 
-/// Credentials that are refused are read again at most this often.
+/// The minimum time between two readings of credentials that were refused.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) type BucketClient = Arc<dyn ObjectStore>;
 /// Makes a client with the current credentials.
 type MakeClient = fn(&Address) -> Result<CredentialedClient, StoreError>;
 
-/// A client, and a digest of the credentials that it uses.
+/// A client, with the means to tell whether its credentials have changed.
 #[derive(Debug)]
 pub(super) struct CredentialedClient {
     pub client: BucketClient,
@@ -30,19 +30,19 @@ pub(super) struct CredentialedClient {
 pub(super) struct Bucket {
     /// The address of any object in the bucket.
     address: Address,
-    make: MakeClient,
+    make_client: MakeClient,
     current: Mutex<CredentialedClient>,
     /// When refused credentials were last read again. The lock is held while they are read.
-    renewed: tokio::sync::Mutex<Option<Instant>>,
+    last_renewal: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Bucket {
-    pub fn open(address: &Address, make: MakeClient) -> Result<Self, StoreError> {
+    pub fn open(address: &Address, make_client: MakeClient) -> Result<Self, StoreError> {
         Ok(Self {
             address: address.clone(),
-            make,
-            current: Mutex::new(make(address)?),
-            renewed: tokio::sync::Mutex::default(),
+            make_client,
+            current: Mutex::new(make_client(address)?),
+            last_renewal: tokio::sync::Mutex::default(),
         })
     }
 
@@ -50,13 +50,14 @@ impl Bucket {
         Arc::clone(&self.current.lock().client)
     }
 
-    /// A client with other credentials than the `refused` one; `None` if there are none. Reads the
-    /// credentials again, unless that was done less than [`SHORTEST_INTERVAL`] ago.
+    /// A client with other credentials than those of the client `refused`; `None` if there are no
+    /// others. Reads the credentials again, unless that was done less than [`SHORTEST_INTERVAL`]
+    /// ago.
     pub async fn instead_of(self: &Arc<Self>, refused: &BucketClient) -> Option<BucketClient> {
-        let mut renewed = self.renewed.lock().await;
-        let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
+        let mut last_renewal = self.last_renewal.lock().await;
+        let is_due = last_renewal.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
         if is_due && Arc::ptr_eq(&self.client(), refused) {
-            *renewed = Some(Instant::now());
+            *last_renewal = Some(Instant::now());
             let bucket = Arc::clone(self);
             // Not forced: connections stay open if the credentials are the same.
             if let Err(error) = tokio::task::spawn_blocking(move || bucket.renew(false)).await {
@@ -73,7 +74,7 @@ impl Bucket {
     /// Reads the credentials again, and makes a client with them; blocks. If they are the same, the
     /// present client stays with its connections, unless `is_forced`.
     pub fn renew(&self, is_forced: bool) {
-        match (self.make)(&self.address) {
+        match (self.make_client)(&self.address) {
             Ok(new) => {
                 let mut current = self.current.lock();
                 let is_same = new.credentials.is_some() && new.credentials == current.credentials;

@@ -1,9 +1,9 @@
-//! Stored chunks on their way from a store to the decoders: each fetched once, merged over small
-//! gaps, many at once.
+//! Fetches stored chunks for the decoders. Each chunk is fetched once, chunks that lie close
+//! together share a request, and many requests run at once.
 //!
 //! Bytes that have arrived are kept in memory for a while, because a chunk that was decoded in part
-//! is decoded further soon; and on a local disk, if there is room for them, so that they need not
-//! be fetched again.
+//! is likely to be decoded further soon. They are also written to the cache on a local disk, if
+//! there is one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use voltile_base::tile::TileKey;
 
 use super::context::{ChunkFlight, land};
 use super::error::StoreError;
-use super::merge::{MergedRequest, merged};
+use super::merge::{MergedRequest, merge};
 use super::object::Object;
 
 /// A request goes on for this long after its last waiter has left, because a client that gives up
@@ -108,8 +108,8 @@ impl Object {
         self.shared().stored.get(&(self.number, range.clone()))
     }
 
-    /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched
-    /// again when wanted.
+    /// Drops the bytes of a stored chunk that could not be decoded. They are fetched again the next
+    /// time that they are wanted.
     pub fn forget(&self, range: &Range<u64>) {
         self.shared().stored.discard(&(self.number, range.clone()));
     }
@@ -125,7 +125,7 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, ChunkFlight)>) -> Resu
             None => unknown.push((range, flight)),
         }
     }
-    for request in merged(unknown) {
+    for request in merge(unknown) {
         let fetching = fetch_parts(Arc::clone(object), request);
         // The handle is not needed: the task ends by itself.
         let _handle = object.shared().threads.spawn(fetching)?;
@@ -133,7 +133,8 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, ChunkFlight)>) -> Resu
     Ok(())
 }
 
-/// Makes one request, and hands its parts to the readers that wait for them; ends when none does.
+/// Makes one request, and hands its parts to the readers that wait for them. Gives up once no
+/// reader waits any more.
 async fn fetch_parts(
     object: Arc<Object>,
     MergedRequest { range, parts }: MergedRequest<ChunkFlight>,
@@ -148,10 +149,13 @@ async fn fetch_parts(
         tokio::select! {
             answer = &mut request => break answer,
             () = unwanted(&parts) => {
-                parts = parts
-                    .into_iter()
-                    .filter_map(|(range, flight)| Some((range, flight.still_wanted()?)))
-                    .collect();
+                let mut wanted = Vec::new();
+                for (part, flight) in parts {
+                    if let Some(flight) = flight.still_wanted() {
+                        wanted.push((part, flight));
+                    }
+                }
+                parts = wanted;
                 if parts.is_empty() {
                     return;
                 }
@@ -179,8 +183,8 @@ fn cut_out(bytes: &Bytes, range: &Range<u64>, part: &Range<u64>) -> Result<Bytes
     part.ok_or_else(|| StoreError::invalid("the object ends before the bytes that are wanted"))
 }
 
-/// Returns [`GRACE`] after the waiters of all parts have left. Somebody may have joined again: see
-/// [`ChunkFlight::unwanted`].
+/// Returns [`GRACE`] after the waiters of all parts have left. New waiters may have joined
+/// meanwhile: see [`ChunkFlight::unwanted`].
 async fn unwanted(parts: &[(Range<u64>, ChunkFlight)]) {
     for (_, flight) in parts {
         flight.unwanted().await;
@@ -188,7 +192,7 @@ async fn unwanted(parts: &[(Range<u64>, ChunkFlight)]) {
     tokio::time::sleep(GRACE).await;
 }
 
-/// The key of a range of one version of an object.
+/// The key in the cache on a disk of a range of one version of an object.
 fn key(object: &Object, range: &Range<u64>) -> TileKey {
     let public = object.address().public();
     TileKey::digest(&("stored bytes", public, object.version(), range))
@@ -206,20 +210,22 @@ async fn land_cached(
     let task = tokio::task::spawn_blocking(move || {
         let mut missing = Vec::new();
         for (range, flight) in parts {
-            match cache.get(object.address().name(), &key(&object, &range)) {
-                Ok(Some(bytes)) if bytes.len() as u64 == range.end - range.start => {
+            let cached = cache.get(object.address().name(), &key(&object, &range));
+            let cached = cached.unwrap_or_else(|problem| {
+                object.shared().note_cache_problem(&problem);
+                None
+            });
+            match cached {
+                Some(bytes) if bytes.len() as u64 == range.end - range.start => {
                     object.shared().metrics.chunks_found.inc();
                     land(flight, Ok(bytes));
-                    continue;
                 }
-                Ok(_) => {}
-                Err(problem) => object.shared().note_cache_problem(&problem),
+                _ => missing.push((range, flight)),
             }
-            missing.push((range, flight));
         }
         missing
     });
-    // If the task panics, the flights that it held have ended, and whoever waits asks again.
+    // If the task panics, its flights end, and whoever waits for them asks again.
     task.await.unwrap_or_default()
 }
 

@@ -28,12 +28,12 @@ use crate::store::address::{Address, Scheme};
 
 /// An object in a bucket.
 #[derive(Debug)]
-pub(super) struct Cloud {
+pub(super) struct BucketObject {
     bucket: Arc<Bucket>,
     key: Path,
 }
 
-impl Cloud {
+impl BucketObject {
     /// The object at `address`, which lies in `bucket`.
     pub fn new(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
         Ok(Self {
@@ -77,7 +77,7 @@ pub(super) fn body(answer: GetResult) -> impl Stream<Item = Result<Bytes, StoreE
     answer.into_stream().map_err(store_error)
 }
 
-impl Transport for Cloud {
+impl Transport for BucketObject {
     /// If the store refuses the credentials, they are read again, and the request is repeated once
     /// if they have changed.
     fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a> {
@@ -189,8 +189,8 @@ fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     Ok(with_digest(client, &credentials))
 }
 
-/// The options of all clients. They replace the options that `from_env` has read, of which only
-/// `allows_http` is kept, as it was written.
+/// The options of all clients. They replace the options that `from_env` has read from the
+/// environment; only `allows_http` is kept, as it was written there.
 fn options(allows_http: Option<String>) -> ClientOptions {
     let options = ClientOptions::new()
         .with_connect_timeout(CONNECT_TIMEOUT)
@@ -253,8 +253,8 @@ pub(super) fn store_error(error: Error) -> StoreError {
                     "there are no credentials in the environment or the clouds' own files",
                 );
             }
-            // The requested bytes existed when the object was opened. The number 416 alone could
-            // also be part of a time or an address in the message.
+            // The requested bytes existed when the object was opened, so it has become shorter. The
+            // number 416 alone could also be part of a time or an address in the message.
             if message.contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;
             }
@@ -267,7 +267,8 @@ pub(super) fn store_error(error: Error) -> StoreError {
     }
 }
 
-/// The message of an error, without the queries of addresses in it, which may contain signatures.
+/// The message of an error. The queries of addresses, which may contain signatures, are cut out of
+/// it: `no answer (https://h/a?sig=1)` becomes `no answer (https://h/a?)`.
 fn safe_message(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut is_query = false;

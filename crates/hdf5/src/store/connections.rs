@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::bucket::Bucket;
-use super::cloud::{self, Cloud};
+use super::cloud::{self, BucketObject};
 use super::error::StoreError;
 use super::relay::{Relay, RelayedObject};
 use super::transport::Transport;
@@ -47,7 +47,7 @@ impl StoreClients {
             })),
             Scheme::S3 | Scheme::Gs | Scheme::Az => {
                 let bucket = self.bucket(address)?;
-                Ok(Arc::new(Cloud::new(address, bucket)?))
+                Ok(Arc::new(BucketObject::new(address, bucket)?))
             }
         }
     }

@@ -16,13 +16,13 @@ use voltile_base::tile::TileKey;
 use super::error::StoreError;
 use super::threads::Threads;
 
-/// The number of an object, and a range of its bytes.
+/// Identifies a stored chunk by the number of its object, and its range of bytes there.
 pub(super) type RangeKey = (u64, Range<u64>);
 /// A stored chunk on its way.
 pub(super) type ChunkFlight = Flight<RangeKey, Bytes, StoreError>;
 
-/// A cache of stored chunks by key; `name` is the object's name, for people. Every method may
-/// block.
+/// A cache of stored chunks on a disk. `name` is the name of the chunk's object, for people. Every
+/// method may block.
 pub trait ChunkCache: Send + Sync {
     /// The bytes of a key, complete and exactly as kept; `None` if there are none.
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String>;
@@ -62,7 +62,7 @@ impl StoreContext {
     }
 }
 
-/// Ends a flight with the bytes, whose weight is their length.
+/// Ends a flight with the bytes. In the cache, they weigh as much as they are long.
 pub(super) fn land(flight: ChunkFlight, bytes: Result<Bytes, StoreError>) {
     flight.land(bytes.map(|bytes| {
         let weight = bytes.len();

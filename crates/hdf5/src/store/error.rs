@@ -7,7 +7,7 @@ use voltile_base::flow::cache::Abandoned;
 
 use super::transport::RETRY_PAUSE;
 
-/// Why an object cannot be opened or read. The text names no address: the caller knows which.
+/// Why an object cannot be opened or read. The text names no address: the caller adds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StoreError {
     /// The store has no object of this name.

@@ -22,7 +22,7 @@ use super::error::StoreError;
 use super::transport::receive_bytes;
 use crate::store::address::Address;
 
-/// Once this many more operations have failed than succeeded lately, a store gets only one
+/// A store whose recent failures outnumber its recent successes by `failures` gets only one
 /// operation after each pause, until one succeeds.
 const RULE: BreakerRule = BreakerRule {
     failures: 3,
@@ -50,7 +50,7 @@ pub struct Folder {
 /// Decides whether a kind of operation is tried.
 struct OperationGate {
     /// The operation, as a participle for messages: `read` or `written to`.
-    done: &'static str,
+    participle: &'static str,
     breaker: Breaker,
 }
 
@@ -83,11 +83,11 @@ impl Folder {
             prefix: Path::parse(address.key().trim_end_matches('/'))
                 .map_err(|error| settings_error(&error))?,
             reads: OperationGate {
-                done: "read",
+                participle: "read",
                 breaker: Breaker::new(RULE),
             },
             writes: OperationGate {
-                done: "written to",
+                participle: "written to",
                 breaker: Breaker::new(RULE),
             },
             is_resting,
@@ -116,14 +116,14 @@ impl Folder {
         Some(format!("{} {problem}", self.public))
     }
 
-    /// The bytes of an object; `None` if it does not exist. An object that is longer than `most` is
-    /// cut off somewhere after that many bytes. Blocks.
-    pub fn read(&self, name: &str, most: u64) -> Result<Option<Bytes>, FolderError> {
+    /// The bytes of an object; `None` if it does not exist. An object that is longer than
+    /// `max_length` is cut off somewhere after that many bytes. Blocks.
+    pub fn read(&self, name: &str, max_length: u64) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = self.object(name);
         self.ask(&self.reads, LOOKUP_TIMEOUT, async move {
             let answer = bucket.get_opts(&path, GetOptions::default()).await;
             let answer = answer.map_err(store_error)?;
-            let wanted = answer.meta.size.min(most);
+            let wanted = answer.meta.size.min(max_length);
             receive_bytes(body(answer), wanted).await
         })
     }
@@ -170,8 +170,8 @@ impl Folder {
         within: Duration,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<Option<T>, FolderError> {
-        let OperationGate { done, breaker } = gate;
-        let Some(permit) = breaker.permit().or_else(|| breaker.probe()) else {
+        let participle = gate.participle;
+        let Some(permit) = gate.breaker.permit().or_else(|| gate.breaker.probe()) else {
             self.note_whether_resting();
             return Err(FolderError::Resting);
         };
@@ -183,7 +183,7 @@ impl Folder {
             })
         };
         // It is news if the circuit breaker has opened, or is closed again.
-        let (found, is_news) = match self.shared.threads.wait(in_time) {
+        let (outcome, is_news) = match self.shared.threads.wait(in_time) {
             Ok(value) => (Ok(Some(value)), permit.succeeded()),
             Err(StoreError::Missing) => (Ok(None), permit.succeeded()),
             Err(error) => {
@@ -197,17 +197,17 @@ impl Folder {
             }
         };
         self.note_whether_resting();
-        match &found {
-            Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),
+        match &outcome {
+            Ok(_) if is_news => tracing::info!("{} can be {participle} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
                 tracing::warn!(
-                    "{} cannot be {done} and will be tried again: {error}",
+                    "{} cannot be {participle} and will be tried again: {error}",
                     self.public
                 );
             }
             _ => {}
         }
-        found
+        outcome
     }
 
     fn note_whether_resting(&self) {

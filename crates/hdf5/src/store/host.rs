@@ -32,7 +32,7 @@ const SLOWNESS: f64 = 8.0;
 const SOONEST_RACE: Duration = Duration::from_secs(2);
 /// Transferring this many bytes is assumed to take as long as waiting for the first byte. The
 /// estimate is rough, but [`SLOWNESS`] leaves room for errors.
-const UNIT: f64 = (256 << 10) as f64;
+const BYTES_PER_UNIT: f64 = (256 << 10) as f64;
 
 /// A server whose recent failures outnumber its recent successes by `failures` is considered down:
 /// it gets only one request after each pause.
@@ -46,7 +46,7 @@ const RULE: BreakerRule = BreakerRule {
 #[derive(Debug)]
 pub(super) struct Host {
     name: String,
-    /// The places for requests at once; never closed.
+    /// Limits how many requests are in flight at once; never closed.
     places: Semaphore,
     breaker: Breaker,
     metrics: StoreMetrics,
@@ -55,15 +55,15 @@ pub(super) struct Host {
     pace: AnswerPace,
 }
 
-/// How long answers take: the average number of seconds per unit of work of the last answers;
-/// `None` before the first answer. The first byte of an answer is one unit of work, and so is each
-/// [`UNIT`] of its length.
+/// Estimates how long an answer should take, from the average number of seconds per unit of work of
+/// the last answers (`None` before the first answer). The first byte of an answer is one unit of
+/// work, and so are each [`BYTES_PER_UNIT`] bytes.
 #[derive(Debug, Default)]
 struct AnswerPace(Mutex<Option<f64>>);
 
 impl AnswerPace {
     fn units_of_work(range: &Range<u64>) -> f64 {
-        1.0 + range.end.saturating_sub(range.start) as f64 / UNIT
+        1.0 + range.end.saturating_sub(range.start) as f64 / BYTES_PER_UNIT
     }
 
     fn add(&self, range: &Range<u64>, took: Duration) {
@@ -97,9 +97,9 @@ impl Host {
 
     /// Describes the last failure, while the server is considered down.
     pub fn problem(&self) -> Option<String> {
-        let problem = self.problem.lock().clone();
-        let problem = problem.filter(|_| self.breaker.is_open())?;
-        Some(format!("{} is unavailable: {problem}", self.name))
+        let problem = self.problem.lock().clone()?;
+        let is_down = self.breaker.is_open();
+        is_down.then(|| format!("{} is unavailable: {problem}", self.name))
     }
 
     /// Requests a range, and repeats the request if it fails. Fails if the object does not have the
@@ -124,6 +124,7 @@ impl Host {
                 Err((error, _)) => return Err(error),
                 Ok(part) => return Ok(part),
             }
+            // Varied by half, so that requests that failed together are not repeated together.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause *= 2;
             attempt += 1;
@@ -215,8 +216,8 @@ impl Host {
             };
             tokio::select! {
                 answer = &mut first => return answer,
-                second = timeout(patience, second) => {
-                    if let Ok(part) = second {
+                raced = timeout(patience, second) => {
+                    if let Ok(part) = raced {
                         return Ok(part);
                     }
                 }

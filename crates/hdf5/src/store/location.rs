@@ -37,9 +37,9 @@ impl Location {
         }
     }
 
-    /// The path, or the address by which other programs read the object, without query and
-    /// password: percent-encoded on a web server, but not in a bucket. `None` if the path is not
-    /// UTF-8.
+    /// The path, or the address without query and password, as other programs expect it: the
+    /// address of an object on a web server is percent-encoded, the address of one in a bucket is
+    /// not. `None` if the path is not UTF-8.
     pub fn plain(&self) -> Option<String> {
         match self {
             Location::Path(path) => path.to_str().map(str::to_owned),
@@ -49,7 +49,8 @@ impl Location {
         }
     }
 
-    /// The path, or the address without query and password, with percent-encoded parts decoded.
+    /// A path to compare with the paths of folders. That of an object is its address without query
+    /// and password, percent-decoded.
     pub fn named(&self) -> PathBuf {
         match self {
             Location::Path(path) => path.clone(),
@@ -62,7 +63,8 @@ impl Location {
         self.path().is_none()
     }
 
-    /// The path, or the public address as if it were one: to tell files apart, not to open them.
+    /// A path that tells files apart. That of an object is its public address, and cannot be
+    /// opened.
     pub fn as_path(&self) -> &Path {
         match self {
             Location::Path(path) => path,

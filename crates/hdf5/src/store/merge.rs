@@ -7,17 +7,18 @@ use serde::Serialize;
 use super::transport::MAX_REQUESTS;
 
 /// A gap up to this length is read, too: that takes less time than another request would.
-pub(super) const GAP: u64 = 64 << 10;
+const MAX_GAP: u64 = 64 << 10;
 /// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by
 /// side.
 const MAX_MERGED: u64 = 4 << 20;
 /// At most one eighth of a request's bytes may lie in gaps, so that little is read in vain.
 const WASTE_DIVISOR: u64 = 8;
 
-/// A request, and the ranges that it covers with whatever belongs to each.
+/// One request for the bytes of several ranges.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MergedRequest<T> {
     pub range: Range<u64>,
+    /// The ranges, each with what the caller attached to it.
     pub parts: Vec<(Range<u64>, T)>,
 }
 
@@ -35,9 +36,11 @@ pub struct Requests {
 impl Requests {
     /// The requests for ranges in any order; equal ones are fetched once.
     pub fn of(ranges: Vec<Range<u64>>) -> Self {
-        let all = merged(ranges.into_iter().map(|range| (range, ())).collect());
-        let requests = all.len() as u64;
-        let lengths = all.iter().map(|one| one.range.end - one.range.start);
+        let merged = merge(ranges.into_iter().map(|range| (range, ())).collect());
+        let requests = merged.len() as u64;
+        let lengths = merged
+            .iter()
+            .map(|request| request.range.end - request.range.start);
         Self {
             requests,
             bytes: lengths.sum(),
@@ -46,10 +49,11 @@ impl Requests {
     }
 }
 
-/// Merges ranges in any order, each with whatever belongs to it.
-pub(super) fn merged<T>(mut parts: Vec<(Range<u64>, T)>) -> Vec<MergedRequest<T>> {
+/// Merges ranges in any order. The caller may attach a value to each.
+pub(super) fn merge<T>(mut parts: Vec<(Range<u64>, T)>) -> Vec<MergedRequest<T>> {
     parts.sort_by_key(|(range, _)| (range.start, range.end));
     let mut all: Vec<MergedRequest<T>> = Vec::new();
+    // The bytes of the last request that lie in gaps.
     let mut wasted = 0;
     for part in parts {
         let next = &part.0;
@@ -59,7 +63,7 @@ pub(super) fn merged<T>(mut parts: Vec<(Range<u64>, T)>) -> Vec<MergedRequest<T>
             let length = end - last.range.start;
             let is_within = next.end <= last.range.end;
             let is_worth_while =
-                gap <= GAP && length <= MAX_MERGED && (wasted + gap) * WASTE_DIVISOR <= length;
+                gap <= MAX_GAP && length <= MAX_MERGED && (wasted + gap) * WASTE_DIVISOR <= length;
             if is_within || is_worth_while {
                 wasted += gap;
                 last.range.end = end;
@@ -82,7 +86,7 @@ mod tests {
 
     fn requests(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let parts = ranges.iter().map(|range| (range.clone(), ())).collect();
-        merged(parts)
+        merge(parts)
             .into_iter()
             .map(|merged| merged.range)
             .collect()
@@ -92,7 +96,7 @@ mod tests {
     fn neighbours_are_read_together_and_every_range_is_covered_once() {
         let far = 1 << 30..(1 << 30) + 5;
         let ranges = [200..300, 0..100, 100..200, far.clone()];
-        let all = merged(ranges.into_iter().zip('a'..).collect());
+        let all = merge(ranges.into_iter().zip('a'..).collect());
         assert_eq!(
             all[0],
             MergedRequest {
@@ -107,10 +111,13 @@ mod tests {
     fn gaps_are_read_along_only_if_they_are_small() {
         let large = 1 << 20;
         assert_eq!(
-            requests(&[0..large, large + GAP..2 * large]),
+            requests(&[0..large, large + MAX_GAP..2 * large]),
             vec![0..2 * large; 1]
         );
-        assert_eq!(requests(&[0..large, large + GAP + 1..2 * large]).len(), 2);
+        assert_eq!(
+            requests(&[0..large, large + MAX_GAP + 1..2 * large]).len(),
+            2
+        );
         assert_eq!(
             requests(&[0..100, 200..300]).len(),
             2,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::blocks::{BLOCK, MetadataBlocks, PAGE};
 use super::context::StoreContext;
 use super::error::StoreError;
-use super::merge::merged;
+use super::merge::merge;
 use super::sidecar;
 use super::source::ObjectSource;
 use super::version::Version;
@@ -18,7 +18,7 @@ use crate::store::address::Address;
 /// One version of an object. Two objects are equal if their versions are.
 #[derive(Debug)]
 pub struct Object {
-    /// A number that no other object of this process has, nor another version of this one.
+    /// Unique in this process: even another version of the same object has another number.
     pub(super) number: u64,
     version: Version,
     source: Arc<ObjectSource>,
@@ -51,8 +51,8 @@ impl Object {
         &self.source.address
     }
 
-    /// Whether the object still had this version when it was last seen. Never waits: if that was a
-    /// while ago, the object is checked in the background.
+    /// Whether the object still had this version when it was last seen. Never waits: an object that
+    /// was last seen a while ago is checked in the background.
     pub fn is_current(&self) -> bool {
         let is_current = self.source.had(&self.version);
         if self.source.needs_check() {
@@ -130,7 +130,7 @@ impl Object {
         ranges: &[Range<u64>],
     ) -> Result<(), StoreError> {
         let unknown = self.blocks.unknown(ranges, self.length());
-        let requests = merged(unknown.into_iter().map(|range| (range, ())).collect());
+        let requests = merge(unknown.into_iter().map(|range| (range, ())).collect());
         let object = Arc::clone(self);
         self.shared().threads.wait(async move {
             let blocks = requests
@@ -143,9 +143,9 @@ impl Object {
     /// Keeps the metadata that is known, and the notes, for the next start.
     pub fn save_metadata(&self) {
         if let Some(folder) = &self.shared().metadata
-            && let Some(known) = self.blocks.unsaved()
+            && let Some(unsaved) = self.blocks.take_unsaved()
         {
-            sidecar::save(folder, self.address().public(), self.version(), known);
+            sidecar::save(folder, self.address().public(), self.version(), unsaved);
         }
     }
 
@@ -168,7 +168,8 @@ impl Object {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(range.end - range.start).ok()?];
-        (self.blocks.copy(&mut bytes, range.start) == bytes.len()).then(|| bytes.into())
+        let copied = self.blocks.copy(&mut bytes, range.start);
+        (copied == bytes.len()).then(|| bytes.into())
     }
 
     /// Fetches a range of this version.

@@ -23,6 +23,7 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
+    // A section is headed `[lab]` in the credentials file, but `[profile lab]` in the config file.
     let config_section = if profile == "default" {
         profile.clone()
     } else {
@@ -33,7 +34,7 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     with_bucket_in_host(builder, bucket)
 }
 
-/// Adds the settings in a section of a file that are not set yet.
+/// Adds the settings in a section of a file, except those that the builder already has.
 fn with_section(
     mut builder: AmazonS3Builder,
     file: Option<&str>,
@@ -61,10 +62,10 @@ fn with_section(
     builder
 }
 
-/// Puts the bucket into the endpoint's host name if virtual-hosted requests are switched on:
-/// `object_store` then expects the bucket's own endpoint, but other programs expect an endpoint for
-/// all buckets, and so people set that. An IP address cannot contain the bucket, which is put into
-/// the path instead.
+/// If virtual-hosted requests are switched on, turns the endpoint `https://s3.example.org` into
+/// `https://BUCKET.s3.example.org`, which `object_store` then expects. (People set the endpoint of
+/// all buckets, because other programs expect that.) If the host is an IP address, switches
+/// virtual-hosted requests off: the bucket is put into the path.
 fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let is_virtual_hosted = builder
         .get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest)
@@ -74,12 +75,13 @@ fn with_bucket_in_host(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builde
     }
     // The first that is set is the one that `object_store` uses.
     let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-    let set = keys
+    let used = keys
         .into_iter()
-        .find_map(|key| Some((key, builder.get_config_value(&key)?)));
-    let Some((key, value)) = set else {
+        .find(|key| builder.get_config_value(key).is_some());
+    let Some(key) = used else {
         return builder;
     };
+    let value = builder.get_config_value(&key).unwrap_or_default();
     let Ok(mut endpoint) = Url::parse(&value) else {
         return builder;
     };
@@ -112,8 +114,8 @@ pub(super) fn google() -> Option<String> {
     )
 }
 
-/// Adds the settings in the connection string of the Azure command line that no other variable
-/// sets.
+/// Adds the settings in the connection string of the Azure command line
+/// (`AccountName=lab;AccountKey=…;BlobEndpoint=https://…`) that no other variable sets.
 pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder {
     const KEYS: [(&str, AzureConfigKey); 3] = [
         ("AccountName", AzureConfigKey::AccountName),
@@ -135,8 +137,9 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The value of a setting in a section of a file of the AWS command line. Skips indented lines:
-/// they belong to nested settings, whose names may be the same.
+/// The value of a setting, such as `region = eu-west-1`, in a section, such as `[profile lab]`, of
+/// a file of the AWS command line. Skips indented lines: they belong to nested settings, whose
+/// names may be the same.
 fn setting<'a>(file: &'a str, section: &str, name: &str) -> Option<&'a str> {
     let mut is_within = false;
     for line in file.lines() {

@@ -1,5 +1,5 @@
-//! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one
-//! request.
+//! Keeps the metadata of objects, and notes, in the cache directory, so that opening an object
+//! after a restart takes one request.
 //!
 //! Each address has one file, which begins with a digest of all that follows: a line of JSON, and
 //! the pages that the line lists, one after another. A file that is damaged, too long, or of
@@ -38,14 +38,14 @@ struct SidecarHead {
     notes: BTreeMap<String, String>,
 }
 
-fn path(cache: &Path, address: &str) -> PathBuf {
+fn file_path(cache: &Path, address: &str) -> PathBuf {
     let name = blake3::hash(address.as_bytes()).to_hex();
     cache.join(FOLDER).join(name.as_str())
 }
 
 /// Adds the saved pages and notes of this version of an object.
 pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &MetadataBlocks) {
-    let path = path(cache, address);
+    let path = file_path(cache, address);
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
@@ -83,12 +83,12 @@ fn parse(bytes: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
     if blake3::hash(&rest).as_bytes() != digest {
         return None;
     }
-    let end = memchr::memchr(b'\n', &rest[..rest.len().min(MAX_HEAD)])?;
-    let head: SidecarHead = serde_json::from_slice(&rest[..end]).ok()?;
+    let head_end = memchr::memchr(b'\n', &rest[..rest.len().min(MAX_HEAD)])?;
+    let head: SidecarHead = serde_json::from_slice(&rest[..head_end]).ok()?;
     if head.page != PAGE {
         return None;
     }
-    let mut at = end + 1;
+    let mut at = head_end + 1;
     let mut pages = Vec::with_capacity(head.pages.len());
     for (number, length) in &head.pages {
         let end = at.checked_add(*length)?;
@@ -103,18 +103,16 @@ fn parse(bytes: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
 
 /// Keeps the pages and notes of an object.
 pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes): SavedMetadata) {
+    let page_lengths = pages.iter().map(|(number, page)| (*number, page.len()));
     let head = SidecarHead {
         address: address.to_owned(),
         version: version.clone(),
         page: PAGE,
-        pages: pages
-            .iter()
-            .map(|(number, page)| (*number, page.len()))
-            .collect(),
+        pages: page_lengths.collect(),
         notes,
     };
     if let Err(error) = write(cache, &head, &pages) {
-        let path = path(cache, &head.address);
+        let path = file_path(cache, &head.address);
         tracing::warn!(
             "{} cannot be written, so that the next start takes longer: {error}",
             path.display()
@@ -123,7 +121,7 @@ pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes
 }
 
 fn write(cache: &Path, head: &SidecarHead, pages: &[(u64, Bytes)]) -> io::Result<()> {
-    let path = path(cache, &head.address);
+    let path = file_path(cache, &head.address);
     let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');
     let mut parts: Vec<&[u8]> = vec![&head];
@@ -145,7 +143,7 @@ mod tests {
     #[test]
     fn pages_and_notes_are_found_again_and_damage_is_noticed() {
         let place = tempfile::tempdir().unwrap();
-        let path = path(place.path(), "s3://lab/a.h5");
+        let path = file_path(place.path(), "s3://lab/a.h5");
         let version = Version::new(9000, Some("\"a\"".to_owned()), None);
         let pages = [
             (0, Bytes::from(vec![7; PAGE as usize])),

@@ -18,7 +18,7 @@ use crate::store::address::Address;
 /// notices a change earlier.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// An address, the transport that reads from it, and the state in which the object was last seen.
+/// Reads one object, whatever its version, and remembers the state in which it was last seen.
 #[derive(Debug)]
 pub(super) struct ObjectSource {
     pub address: Address,
@@ -27,7 +27,7 @@ pub(super) struct ObjectSource {
     pub host: Arc<Host>,
     pub status: Mutex<ObjectStatus>,
     /// Held while the object is being checked for changes.
-    pub check: Arc<tokio::sync::Mutex<()>>,
+    pub checking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The state of an object, as far as requests have found out.
@@ -114,13 +114,14 @@ impl ObjectSource {
         matches!(&self.status.lock().seen, Some((seen, _)) if seen.matches(version))
     }
 
-    /// Whether the object was last seen a while ago. False if it has lost its version: then there
-    /// is nothing to check.
+    /// Whether the object was last seen a while ago. False if it is known to have changed: then a
+    /// check is of no use.
     pub fn needs_check(&self) -> bool {
         matches!(&self.status.lock().seen, Some((_, at)) if at.elapsed() >= FRESH)
     }
 
-    /// Records an error of the store. Other errors are facts about the object.
+    /// Records an error if the store does not answer or refuses the object. Other errors, for
+    /// example that the object is missing, are answers.
     fn note_failure(&self, error: &StoreError) {
         if let StoreError::Unavailable { .. } | StoreError::Denied(_) = error {
             self.status.lock().failed = Some((error.clone(), Instant::now()));
@@ -147,14 +148,14 @@ impl ObjectSource {
     /// Asks for the object's version in the background, unless that is being done already. If the
     /// store does not answer, that says nothing about the object, and changes nothing.
     pub fn check(self: &Arc<Self>) {
-        let Ok(running) = Arc::clone(&self.check).try_lock_owned() else {
+        let Ok(running) = Arc::clone(&self.checking).try_lock_owned() else {
             return;
         };
         let source = Arc::clone(self);
         let check = async move {
             let _running = running;
             let part = match source.ask(0..1, None).await {
-                // Some servers ignore ranges. Small objects on them can be opened nevertheless.
+                // A server that ignores ranges still sends an object that lies in the range.
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
                 answer => answer,
             };
@@ -241,7 +242,7 @@ mod tests {
                 transport,
                 host: Arc::new(Host::new("lab".to_owned(), StoreMetrics::default())),
                 status: Mutex::default(),
-                check: Arc::default(),
+                checking: Arc::default(),
             })
         }
     }

@@ -9,7 +9,7 @@ use voltile_base::flow::cache::Abandoned;
 
 use super::error::StoreError;
 
-/// The threads. They are started when the first task is.
+/// Runs tasks on the threads, which are started when the first task is.
 #[derive(Debug)]
 pub(super) struct Threads {
     /// Whether tasks may open connections.
@@ -18,9 +18,8 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts no thread yet. Tasks can use the network only if the process `opens_connections`. A
-    /// process that reads through another one does not, and the system calls for connections may be
-    /// forbidden to it.
+    /// Starts no thread yet. A confined child process leaves all connections to its parent: it
+    /// passes `false`, because the system calls that open them may be forbidden to it.
     pub fn new(opens_connections: bool) -> Self {
         Self {
             opens_connections,

@@ -25,7 +25,7 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// of a tile.
 pub(super) const MAX_REQUESTS: usize = 64;
 
-/// No object is larger: positions in it are computed without regard to overflow.
+/// Larger objects are refused, so that positions can be computed without regard to overflow.
 const MAX_BYTES: u64 = 1 << 60;
 
 /// The answer to a request for a range: all bytes from its start to its end, or to the end of the
@@ -38,14 +38,14 @@ pub struct RangeBytes {
     pub bytes: Bytes,
 }
 
-/// The answer to a request for a range, once it has arrived.
+/// The future of an answer to a request for a range.
 pub(super) type RangeAnswer<'a> = BoxFuture<'a, Result<RangeBytes, StoreError>>;
 
 /// Fetches ranges of one object.
 pub trait Transport: Send + Sync + Debug {
-    /// The bytes in a range, which is not empty; fewer if the object ends before its end. If a
-    /// version is expected, the request carries `If-Match`, but the answer may still be of another
-    /// version: compare them.
+    /// The bytes in a range, which is not empty; fewer if the object ends before the range does. If
+    /// a version is expected, the request carries `If-Match`, but the answer may still be of
+    /// another version: the caller must compare the two.
     fn get<'a>(&'a self, range: Range<u64>, expected: Option<&'a Version>) -> RangeAnswer<'a>;
 }
 

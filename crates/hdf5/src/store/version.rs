@@ -29,7 +29,7 @@ impl Version {
     /// same tag. If either has no tag, their times of modification decide.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         let has_same_mark = match (&self.etag, &other.etag) {
-            (Some(one), Some(two)) => one == two,
+            (Some(tag), Some(other_tag)) => tag == other_tag,
             // Only one answer has a tag, so only a time could show that the state is the same.
             (Some(_), None) | (None, Some(_)) if self.modified.is_none() => false,
             _ => self.modified == other.modified,

@@ -50,10 +50,10 @@ pub(super) struct WebClients {
     /// To servers at public addresses; it cannot find any other server.
     public: Client,
     proxies: Proxies,
-    /// Stands for the time of the last modification of objects whose servers state none. It stays
-    /// the same while this process runs. Other processes have another one, so nothing that they
-    /// saved is used.
-    unknown: String,
+    /// Stands for the time of the last modification of objects whose servers state none. It is the
+    /// same as long as this process runs. In other processes it differs, so nothing that they saved
+    /// is used.
+    unknown_time: String,
 }
 
 impl WebClients {
@@ -62,7 +62,7 @@ impl WebClients {
             any: Self::builder().build()?,
             public: Self::builder().dns_resolver(OnlyPublic).build()?,
             proxies: Proxies::of_environment(),
-            unknown: format!("unknown {:016x}", fastrand::u64(..)),
+            unknown_time: format!("unknown {:016x}", fastrand::u64(..)),
         })
     }
 
@@ -122,7 +122,7 @@ impl WebObject {
             } else {
                 ("", None)
             };
-            // An error means that the address cannot have what is set.
+            // An error means that an address of this scheme cannot have a user or password.
             let _ = next.set_username(user);
             let _ = next.set_password(password);
             url = next;
@@ -147,7 +147,7 @@ impl Transport for WebObject {
             if version.etag.is_none() {
                 version
                     .modified
-                    .get_or_insert_with(|| self.clients.unknown.clone());
+                    .get_or_insert_with(|| self.clients.unknown_time.clone());
             }
             let body = response.bytes_stream().map_err(unavailable);
             receive(&range, version, body).await
@@ -206,16 +206,16 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// The length of the object, from the `Content-Range` of an answer that must begin at `start`.
+/// The length of the object, from the `Content-Range` of an answer that must begin at `start`: 1234
+/// from `bytes 0-99/1234`.
 fn length_in_content_range(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
     let given = header(headers, CONTENT_RANGE).unwrap_or_default();
     let parsed = given.strip_prefix("bytes ").and_then(|given| {
         let (range, total) = given.split_once('/')?;
-        let (first, _) = range.split_once('-')?;
-        Some((
-            first.trim().parse::<u64>().ok()?,
-            total.trim().parse::<u64>().ok()?,
-        ))
+        let (first, _last) = range.split_once('-')?;
+        let first: u64 = first.trim().parse().ok()?;
+        let total: u64 = total.trim().parse().ok()?;
+        Some((first, total))
     });
     match parsed {
         Some((first, total)) if first == start => Ok(total),
@@ -225,8 +225,8 @@ fn length_in_content_range(headers: &HeaderMap, start: u64) -> Result<u64, Store
     }
 }
 
-/// The length of an object that was sent as a whole. Fails unless the requested range contains all
-/// of it: most objects are too long to be received for a range.
+/// The length of an object that was sent as a whole. Fails unless the requested range contains the
+/// whole object: receiving a longer one for each range would take too long.
 fn length_of_whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
     match response.content_length() {
         Some(length) if range.start == 0 && length <= range.end => Ok(length),
@@ -245,7 +245,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 /// The problem of a connection, without the address, which may contain credentials.
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
-    let causes = std::iter::successors(error.source(), |error| (*error).source());
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     if causes.clone().any(<dyn Error>::is::<PrivateName>) {
         return not_followed(reach::TO_PRIVATE);
     }

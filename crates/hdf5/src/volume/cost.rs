@@ -18,8 +18,8 @@ pub type Positions = Xyz<Vec<Range<u64>>>;
 pub struct Tally {
     /// The number of datasets inspected.
     pub datasets: u64,
-    /// The number of datasets that could not be inspected, because they cannot be opened or their
-    /// chunks not be listed.
+    /// The number of datasets that could not be inspected, because they cannot be opened, or their
+    /// chunks cannot be listed.
     pub unreadable: u64,
     /// The number of chunks if all were written.
     pub chunks: u64,

@@ -39,6 +39,7 @@ impl Missing {
         }
         let mut real = Vec::new();
         for number in declared {
+            // All floats but F64 are 32 bits wide in memory.
             let value = match voxel {
                 VoxelType::F64 => number.to_f64(),
                 _ => f64::from(number.to_f64() as f32),
@@ -82,8 +83,8 @@ impl Missing {
         if real.is_nan() {
             return self.nan;
         }
-        let found = self.real.binary_search_by(|known| known.total_cmp(&real));
-        found.is_ok()
+        let index = self.real.binary_search_by(|known| known.total_cmp(&real));
+        index.is_ok()
     }
 
     /// Whether any voxel is missing.

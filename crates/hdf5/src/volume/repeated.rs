@@ -1,7 +1,5 @@
-//! A volume in which each voxel of another one is repeated, so that it fills the finer voxels of a
-//! grid.
-//!
-//! Only for labels: ids are repeated, never interpolated.
+//! A volume that repeats each voxel of another volume, so that labels with coarse voxels fit the
+//! finer voxels of an image. Ids are repeated, never interpolated.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -75,8 +73,8 @@ impl Repeated {
         }
     }
 
-    /// For each wanted voxel along each axis, the index of the voxel that it repeats among the
-    /// voxels that were read by the request `stored`.
+    /// For each wanted position along each axis, the index of the voxel that it repeats, among the
+    /// voxels that the request `stored` reads.
     fn places(&self, request: &ReadRequest, stored: &ReadRequest) -> Xyz<Vec<usize>> {
         Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| {
             let mut places = Vec::new();
@@ -90,17 +88,17 @@ impl Repeated {
         })
     }
 
-    /// Reads the wanted voxels of a request.
+    /// Reads the voxels of a request by one read of the stored volume.
     fn read_at_once(
         &self,
         request: &ReadRequest,
         into: BoxMut<'_>,
         buffer: &mut Samples,
     ) -> Result<(), ReadError> {
-        let wanted = self.stored_request(request);
-        self.stored.read(&wanted, buffer)?;
-        let places = self.places(request, &wanted);
-        let size = wanted.size().map(|count| count as usize);
+        let stored_request = self.stored_request(request);
+        self.stored.read(&stored_request, buffer)?;
+        let places = self.places(request, &stored_request);
+        let size = stored_request.size().map(|count| count as usize);
         let is_copied = with_box!(into, into => repeat(buffer, size, &places, into));
         ReadError::ensure_copied(is_copied, "a volume of repeated voxels")
     }
@@ -139,9 +137,9 @@ impl Volume for Repeated {
     /// [`BLOCK_BYTES`] hold, and more than are shown.
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let size = request.size();
-        let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
+        let block_voxels = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
         let mut buffer = Samples::default();
-        if self.stored_request(request).size().volume() <= most.max(size.volume()) {
+        if self.stored_request(request).size().volume() <= block_voxels.max(size.volume()) {
             return self.read_at_once(request, into, &mut buffer);
         }
         let Region { start, size: all } = request.region;
@@ -204,7 +202,8 @@ fn enlarged(extent: Xyz<u64>, factor: Xyz<u64>) -> Xyz<u64> {
     extent.zip(factor, u64::saturating_mul)
 }
 
-/// The stored positions that ascending runs of wanted positions show, each once.
+/// The stored positions that ascending runs of wanted positions show, each once: 0..2 for the runs
+/// 0..1 and 3..6, if the factor is 3.
 fn stored_runs(wanted: &[Range<u64>], factor: u64) -> Vec<Range<u64>> {
     let mut stored: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
     for run in wanted {

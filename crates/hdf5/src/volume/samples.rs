@@ -238,8 +238,8 @@ macro_rules! integer_voxel {
 /// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean
 /// beyond these bounds.
 ///
-/// 32-bit floats need no bounds: one that is multiplied by up to 2^29 is exact in 64 bits, so no
-/// sum of `n` floats exceeds `n` times the greatest one, in any order.
+/// 32-bit floats need no bounds. For `n` up to 2^29, `n` times the greatest of them is exact in 64
+/// bits (24 + 29 bits fit into 53), so that no sum of `n` floats is rounded to more than that.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BoundedSum {
@@ -350,8 +350,9 @@ macro_rules! float_voxel {
     )* };
 }
 
-// Type, sum of a few voxels, sum of a box, variant. The sum of 2^15 voxels of 16 bits fits into 32
-// bits, that of 2^26 voxels of 32 bits into 64 bits; voxels of 64 bits need 128.
+// Type, sum of the voxels of one `add`, sum of a box, variant. The sum of 2^15 voxels of 16 bits
+// (`MAX_ADDED`) fits into 32 bits, and the sum of 2^26 voxels of 32 bits (the largest tile by
+// default) into 64 bits; voxels of 64 bits need 128.
 integer_voxel! {
     u8, i32, i64, U8;
     i8, i32, i64, I8;
@@ -503,8 +504,8 @@ impl Samples {
         Self::from_native(voxel, &bytes)
     }
 
-    /// The voxels with these bytes, which are as in memory; bytes of an incomplete voxel at the end
-    /// are dropped.
+    /// Copies voxels from bytes in native byte order; bytes of an incomplete voxel at the end are
+    /// dropped.
     pub(crate) fn from_native(voxel: VoxelType, bytes: &[u8]) -> Samples {
         let mut samples = voxel.samples();
         samples.reset(voxel, bytes.len() / samples.voxel_bytes());

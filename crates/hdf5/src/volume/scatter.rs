@@ -23,13 +23,13 @@ pub(super) struct Strided {
 }
 
 impl Strided {
-    /// The samples that lie in a part of a box. In the buffer, voxels of the part have these
-    /// strides, and its first voxel is at `start`.
+    /// The place of the samples that a sieve picks from a part of a box. `start` and `strides` are
+    /// the place of the part in the buffer.
     pub fn picked(start: usize, strides: Xyz<usize>, sieve: &Sieve) -> Self {
-        let before = zyx(strides.zip(sieve.offset, |stride, offset| stride * offset as usize));
+        let skipped = zyx(strides.zip(sieve.offset, |stride, offset| stride * offset as usize));
         let strides = strides.zip(sieve.step, |stride, step| stride * step as usize);
         Self {
-            start: start + before.iter().sum::<usize>(),
+            start: start + skipped.iter().sum::<usize>(),
             size: zyx(sieve.count.map(|count| count as usize)),
             strides: zyx(strides),
         }
@@ -64,8 +64,8 @@ fn zyx<T>(Xyz { x, y, z }: Xyz<T>) -> [T; 3] {
     [z, y, x]
 }
 
-/// The samples of a box that lie in a part of it. A sample is every `step`-th voxel of the box
-/// along each axis.
+/// Picks the samples of a box that lie in a part of the box. Samples are the voxels at every
+/// `step`-th position of the box along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sieve {
     /// The first sample, relative to the start of the part.
@@ -79,8 +79,8 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
-    /// The samples of `region` that lie in `part`, which must be inside the region; `None` if there
-    /// are none.
+    /// Picks the samples of `region` that lie in `part`, which must be inside the region; `None` if
+    /// there are none.
     ///
     /// For example, along one axis, every third voxel of a region that begins at 10: the part
     /// 14..20 has the samples 16 and 19, which are the samples 2 and 3 of the region. So `offset`,
@@ -107,8 +107,7 @@ impl Sieve {
 impl BoxMut<'_> {
     /// The box of `size` voxels at a place in this box.
     pub fn part(&mut self, place: Xyz<u64>, size: Xyz<u64>) -> BoxMut<'_> {
-        let Xyz { x, y, z } =
-            place.zip(size, |place, size| place as usize..(place + size) as usize);
+        let Xyz { x, y, z } = place.zip(size, |at, count| at as usize..(at + count) as usize);
         with_box!(self, all => Voxel::boxed(all.slice_mut(s![z, y, x])))
     }
 
@@ -199,6 +198,7 @@ fn copy<F, T>(
     let mut into = into.permuted_axes(axes);
     // Not `zip_mut_with`, whose work for each row takes longer than the copy of a short row.
     for (from, mut into) in from.rows().into_iter().zip(into.rows_mut()) {
+        // Rows without gaps are copied as slices, which is faster.
         match (from.to_slice(), into.as_slice_mut()) {
             (Some(from), Some(into)) => {
                 into.iter_mut()

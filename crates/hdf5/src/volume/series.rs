@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The maximum number of members that are open at once: 64.
-const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+const MAX_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Opens a member by its number; all must have the same shape, but for their extent along z.
 type OpenMember = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;
@@ -29,20 +29,21 @@ pub struct Series {
     shape: VolumeShape,
     /// Which members exist.
     present: Arc<[bool]>,
-    /// If the members follow each other along z, the slice after the last one of each.
+    /// Where each member ends, counted in slices of the series; `None` if the members are time
+    /// points.
     ends: Option<Vec<u64>>,
     open: OpenMember,
     /// The members that were used last.
     kept: Mutex<LruCache<u64, Arc<dyn Volume>>>,
 }
 
-/// The intersection of a box with a member.
+/// The part of a box that lies in one member.
 struct MemberBox {
     /// The number of the member.
     member: u64,
-    /// Its position in the series.
+    /// The part, in voxels of the series.
     within_series: Region,
-    /// Its position in the member.
+    /// The same part, in voxels of the member.
     within_member: Region,
 }
 
@@ -55,8 +56,7 @@ impl fmt::Debug for Series {
 }
 
 impl Series {
-    /// A series of time points of one shape. `present` lists which of them exist; its length is
-    /// their number.
+    /// A series of time points of one shape. `present` says for each time point whether it exists.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenMember) -> Self {
         let present: Arc<[bool]> = present.into();
         let shape = VolumeShape {
@@ -69,7 +69,7 @@ impl Series {
             present,
             ends: None,
             open,
-            kept: Mutex::new(LruCache::new(KEPT_OPEN)),
+            kept: Mutex::new(LruCache::new(MAX_OPEN)),
         }
     }
 
@@ -107,9 +107,10 @@ impl Series {
         let Some(ends) = &self.ends else {
             return 0..self.shape.size.z;
         };
-        let end = |member: u64| ends.get(member as usize).copied();
-        let start = member.checked_sub(1).and_then(end).unwrap_or(0);
-        start..end(member).unwrap_or(start)
+        let end_of = |member: u64| ends.get(member as usize).copied();
+        // A member begins where the one before it ends.
+        let start = member.checked_sub(1).and_then(end_of).unwrap_or(0);
+        start..end_of(member).unwrap_or(start)
     }
 
     /// The numbers of the members that contain some of the slices at a time point, including
@@ -118,6 +119,7 @@ impl Series {
         let Some(ends) = &self.ends else {
             return time..time + 1;
         };
+        // The member that contains a slice is the first one that ends after it.
         let first = ends.partition_point(|end| *end <= slices.start);
         let last = ends.partition_point(|end| *end < slices.end);
         first as u64..ends.len().min(last + 1) as u64
@@ -163,7 +165,7 @@ impl Series {
             ..self.shape.size
         };
         let voxel = self.shape.voxel;
-        if (own.size, own.voxel) != (size, voxel) {
+        if own.size != size || own.voxel != voxel {
             let problem = format!(
                 "the dataset with index {number} has {} voxels of type {}; {size} of type {} are expected",
                 own.size,
@@ -284,18 +286,18 @@ impl Volume for Series {
                 Some(_) => [0, self.slices(number).start, 0, 0],
                 None => [number, 0, 0, 0],
             };
-            self.member(number)?
-                .references(path, &mut |part: StoredPart<'_>| {
-                    if self.ends.is_none() && part.array.chunk[0] > 1 {
-                        return Err(NoReferences::unmapped(
-                            part.dataset,
-                            "its chunks hold several time points",
-                        ));
-                    }
-                    // Only the first time point of a member is shown.
-                    let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
-                    take(moved(StoredPart { chunks, ..part }, start)?)
-                })?;
+            let member = self.member(number)?;
+            member.references(path, &mut |part: StoredPart<'_>| {
+                if self.ends.is_none() && part.array.chunk[0] > 1 {
+                    return Err(NoReferences::unmapped(
+                        part.dataset,
+                        "its chunks hold several time points",
+                    ));
+                }
+                // Only the first time point of a member is shown.
+                let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
+                take(moved(StoredPart { chunks, ..part }, start)?)
+            })?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Stamps: recognise a file after it was moved or copied, and detect edits.
 //!
 //! A file matches its stamp if length, samples of its bytes and modification time are equal. If
-//! only the time differs, it may be a copy: then all bytes are compared, but only of files up to
-//! [`WHOLE`], because it is slow. A longer copy must keep the time of the file that was copied, as
-//! with `cp -p`. Edits change the modification time and are detected by it.
+//! only the time differs, it may be a copy: then all bytes are compared. That is slow, so it is
+//! done only for files up to [`MAX_WHOLE`]; a longer copy must keep the time of its original, as
+//! with `cp -p`. Edits are detected because they change the modification time.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::Version;
 
 /// Files up to this length are compared in full, by a digest of all bytes: 4 GiB.
-const WHOLE: u64 = 4 << 30;
+const MAX_WHOLE: u64 = 4 << 30;
 /// The number of samples of a file, evenly spread.
 const SAMPLES: u64 = 16;
 /// The length of a sample in bytes.
@@ -24,7 +24,8 @@ const SAMPLE_BYTES: u64 = 4096;
 /// Identifying properties of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its path relative to the folder of the main file of a group; empty for the main file.
+    /// The file's path relative to the folder of the main file that refers to it; empty for the
+    /// main file itself.
     pub name: String,
     length: u64,
     /// Seconds and nanoseconds since 1970.
@@ -63,10 +64,11 @@ impl Stamp {
     }
 
     /// Adds the digest of all bytes if the file is not too long; reads the whole file.
-    pub fn with_whole(self, path: &Path) -> io::Result<Self> {
-        let is_short = self.length <= WHOLE;
-        let whole = is_short.then(|| digest_of_all(path)).transpose()?;
-        Ok(Self { whole, ..self })
+    pub fn with_whole(mut self, path: &Path) -> io::Result<Self> {
+        if self.length <= MAX_WHOLE {
+            self.whole = Some(digest_of_all(path)?);
+        }
+        Ok(self)
     }
 
     /// The path of the stamped file; `main` is the path of the main file.
@@ -82,7 +84,7 @@ impl Stamp {
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let now = Self::read(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
-        if (now.length, &now.sample) != (self.length, &self.sample) {
+        if now.length != self.length || now.sample != self.sample {
             return Err(format!("{shown} is another file, or has been changed"));
         }
         if now.modified == self.modified {

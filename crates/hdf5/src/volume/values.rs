@@ -14,7 +14,8 @@ use super::{
     BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType, with_samples,
 };
 
-/// The values for which stored values stand. Compared and hashed by a digest of all of them.
+/// Maps stored values to the values for which they stand. Mappings are compared and hashed by their
+/// digests.
 #[derive(Clone)]
 pub struct Values {
     digest: Fingerprint,
@@ -95,12 +96,12 @@ impl Values {
         matches!(*self.map, ValueMap::Palette(_))
     }
 
-    /// Identifies what the values stand for.
+    /// Identifies the mapping.
     pub fn digest(&self) -> Fingerprint {
         self.digest
     }
 
-    /// The type of the voxels.
+    /// The type of the mapped voxels.
     fn voxel(&self) -> VoxelType {
         match &*self.map {
             ValueMap::Palette(_) | ValueMap::Component(_) => VoxelType::U8,
@@ -109,12 +110,12 @@ impl Values {
         }
     }
 
-    /// Writes the values for which the stored values of a read stand into a box. Returns `false`
-    /// and writes nothing if the box is of another type.
+    /// Maps the stored values of a read, and writes the results into a box. Returns `false` and
+    /// writes nothing if the box is of another type.
     #[must_use]
     fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
         match (&*self.map, into) {
-            // The whole palette, of which no component was chosen, shows red.
+            // If no component of the palette was chosen, the red one is shown.
             (ValueMap::Palette(colours), BoxMut::U8(into)) => {
                 let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
                 write(stored, into, |voxel| entry(&table, voxel));
@@ -199,7 +200,7 @@ impl Scaling {
         }
     }
 
-    /// The slope and the intercept for a voxel; values beyond the last line are not scaled.
+    /// The slope and the intercept for a voxel; voxels beyond the last line are not scaled.
     fn line(&self, time: u64, place: Xyz<u64>) -> [f64; 2] {
         let along = place.zip(self.space, |position, step| position as usize * step);
         let number = time as usize * self.time + along.x + along.y + along.z;
@@ -237,7 +238,7 @@ impl fmt::Debug for Values {
     }
 }
 
-/// A volume with the voxels that the values of another one stand for.
+/// A volume that shows the values for which the voxels of another volume stand.
 #[derive(Debug)]
 pub struct Mapped {
     shape: VolumeShape,

@@ -13,7 +13,7 @@ use url::{Host, Url};
 
 pub(super) const TO_PRIVATE: &str = "it redirects from a public address to a private one";
 
-/// A name of private addresses only.
+/// The error for a name that has no public address.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("its name stands for private addresses only")]
 pub(super) struct PrivateName;
@@ -25,13 +25,13 @@ pub(super) struct OnlyPublic;
 impl Resolve for OnlyPublic {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let mut found: Vec<SocketAddr> =
+            let mut addresses: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            found.retain(|address| !is_private(address.ip()));
-            if found.is_empty() {
+            addresses.retain(|address| !is_private(address.ip()));
+            if addresses.is_empty() {
                 return Err(PrivateName.into());
             }
-            Ok(Box::new(found.into_iter()) as Addrs)
+            Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }
@@ -103,8 +103,8 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (RFC 6052), 6to4
-/// (RFC 3056).
+/// The IPv4 address that an IPv6 address stands for: mapped (`::ffff:a.b.c.d`), compatible
+/// (`::a.b.c.d`), NAT64 (`64:ff9b::/96`, RFC 6052), 6to4 (`2002::/16`, RFC 3056).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
