@@ -28,10 +28,13 @@ const VERSION: u32 = 2;
 /// Why there is no demo volume.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
+    /// No environment variable names a folder for it.
     #[error("no place for the demo volume: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoCacheFolder,
+    /// At its path (given) is a file of somebody else.
     #[error("{} does not look like a demo volume and was left as it is; delete it or move it away", .0.display())]
     Foreign(PathBuf),
+    /// It cannot be written to this path.
     #[error("cannot write the demo volume to {}: {}; is the disk full or not writable?", .0.display(), .1)]
     Write(PathBuf, #[source] io::Error),
 }
