@@ -120,10 +120,13 @@ impl MetadataBlocks {
         self.0.lock().notes.get(key).cloned()
     }
 
-    /// Adds a note.
+    /// Adds a note, or replaces that of the key.
     pub fn note(&self, key: &str, text: String) {
         let mut state = self.0.lock();
-        state.is_unsaved |= state.notes.insert(key.to_owned(), text).is_none();
+        if state.notes.get(key) != Some(&text) {
+            state.notes.insert(key.to_owned(), text);
+            state.is_unsaved = true;
+        }
     }
 
     /// All pages and notes, if any was added since they were last saved. Marks them as saved.
@@ -205,5 +208,7 @@ mod tests {
         assert_eq!(blocks.take_unsaved().unwrap().1["a"], "b");
         blocks.note("a", "b".to_owned());
         assert!(blocks.take_unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
+        blocks.note("a", "c".to_owned());
+        assert_eq!(blocks.take_unsaved().unwrap().1["a"], "c");
     }
 }

@@ -108,10 +108,17 @@ impl Object {
         self.shared().stored.get(&(self.number, range.clone()))
     }
 
-    /// Drops the bytes of a stored chunk that could not be decoded. They are fetched again the next
-    /// time that they are wanted.
-    pub fn forget(&self, range: &Range<u64>) {
+    /// Drops the bytes of a stored chunk that could not be decoded, also from the cache on a disk.
+    /// They are fetched again the next time that they are wanted.
+    pub fn forget(self: &Arc<Self>, range: &Range<u64>) {
         self.shared().stored.discard(&(self.number, range.clone()));
+        let object = Arc::clone(self);
+        let range = range.clone();
+        // An entry of another length than the range's counts as missing.
+        let emptying = async move { write_to_cache(&object, &range, &Bytes::new()) };
+        if let Err(error) = self.shared().threads.spawn(emptying) {
+            self.shared().note_cache_problem(&error.to_string());
+        }
     }
 }
 
@@ -252,6 +259,7 @@ fn write_to_cache(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use parking_lot::Mutex;
@@ -288,6 +296,40 @@ mod tests {
             self.0.send(()).unwrap();
             self.1.lock().recv().map_err(|error| error.to_string())
         }
+    }
+
+    /// A disk that tells the length of each entry that is written.
+    struct Entries(Sender<usize>, Mutex<BTreeMap<String, Bytes>>);
+
+    impl ChunkCache for Entries {
+        fn get(&self, _: &str, key: &TileKey) -> Result<Option<Bytes>, String> {
+            Ok(self.1.lock().get(&key.to_string()).cloned())
+        }
+
+        fn put(&self, _: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
+            self.1.lock().insert(key.to_string(), bytes.clone());
+            self.0.send(bytes.len()).map_err(|error| error.to_string())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_chunk_is_fetched_again_and_not_taken_from_the_disk() {
+        let (told, written) = channel();
+        let entries = Arc::new(Entries(told, Mutex::default()));
+        let source = ObjectSource::read_by(Arc::new(Zeros));
+        source
+            .shared
+            .chunk_cache
+            .get_or_init(|| Arc::clone(&entries) as _);
+        let object = Object::open(source).await.unwrap();
+        let ranges = [1 << 30..(1 << 30) + 1000];
+        object.gather(&ranges).unwrap().done().await.unwrap();
+        assert_eq!(written.recv().unwrap(), 1000);
+        object.forget(&ranges[0]);
+        assert_eq!(written.recv().unwrap(), 0);
+        object.gather(&ranges).unwrap().done().await.unwrap();
+        assert_eq!(written.recv().unwrap(), 1000);
+        assert_eq!(object.shared().metrics.chunks_found.get(), 0);
     }
 
     #[tokio::test]
