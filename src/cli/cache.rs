@@ -157,7 +157,9 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
     let name = name.map_err(|error| Failure::Usage(error.to_string()))?;
     let removed = cache.directory.clear(name.as_ref())?;
     let path = cache.path.display();
-    if let (Some(token), []) = (token, removed.as_slice()) {
+    if let Some(token) = token
+        && removed.is_empty()
+    {
         let contents = cache.directory.contents(false)?;
         let mut known = joined(contents.iter().map(|each| &each.token));
         if contents.is_empty() {

@@ -59,7 +59,8 @@ pub struct Layers {
     /// The folders that were searched. Files with the same stem are told apart by the names of the
     /// folders below these.
     pub folders: Vec<PathBuf>,
-    /// The tokens of files that were found before. Each file keeps its token, and no other gets it.
+    /// The tokens of files that earlier searches found. Each file keeps its token, and no other
+    /// file gets it.
     pub known: BTreeMap<PathBuf, Name>,
     /// Environment variables; a variable is read if its name has the form `VOLTILE_SECTION__KEY`,
     /// and ignored otherwise.
