@@ -120,8 +120,8 @@ fn open_catalog(settings: &Settings, max_found: usize, metrics: &Metrics) -> Ope
     let store = Store::new(None, metrics.stores.clone(), directory);
     let datasets = settings.datasets.iter();
     let in_folders = datasets.filter(|(_, dataset)| dataset.found_in.is_some());
-    let waiting = in_folders.skip(max_found).map(|(token, _)| token.clone());
-    let waiting: BTreeSet<Name> = waiting.collect();
+    let tokens = in_folders.skip(max_found).map(|(token, _)| token.clone());
+    let waiting: BTreeSet<Name> = tokens.collect();
     let run_trials = probe::run_trials(store.clone());
     let files = Files::new(store).at_most(limits::max_files());
     let activity = Activity::default();

@@ -18,8 +18,7 @@ const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"]
 /// The memory that this process may use, if the system tells.
 pub(super) fn available() -> Option<Memory> {
     let machine = limits::physical_memory();
-    let limited =
-        limit(Path::new("/")).filter(|limit| machine.is_none_or(|machine| *limit < machine));
+    let limited = limit(Path::new("/")).filter(|limit| machine.is_none_or(|whole| *limit < whole));
     let bytes = limited.or(machine)?;
     Some(Memory {
         bytes,

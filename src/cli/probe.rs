@@ -52,7 +52,7 @@ const MIN_CPU_SECONDS: u64 = 8;
 const BYTES_PER_CPU_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_CPU_SECONDS: u64 = 50;
-/// The time in which a child makes trial reads ([`Trial::run`]), for all of its files together.
+/// How long after its start a child makes deferred reads ([`Trial::run`]), for all of its files.
 const TRIAL_READS: Duration = Duration::from_secs(6);
 /// The longest wait for one trial: longer than the maximum CPU time, as disks may be slow and other
 /// processes need CPU time, too.

@@ -142,10 +142,10 @@ fn make_levels(
         (shard_text(shard, &work, &report), report.failed)
     } else {
         let report = if arguments.assemble {
-            work.assemble()
+            work.assemble()?
         } else {
-            work.run(threads, activity, &progress)
-        }?;
+            work.run(threads, activity, &progress)?
+        };
         (levels_text(&work, &report.levels), report.failed)
     };
     progress.finish();
