@@ -1,8 +1,8 @@
 //! Bundles the page (`src/page` and the packages that `scripts/page` installed) into the binary.
 //!
-//! Cargo never downloads anything for it, and a missing tool never fails the build: without node or
-//! the packages, voltile is built with the simple page only, and a warning says so. The output is
-//! `assets.rs`, a list that `http::page` includes.
+//! This downloads nothing, and a missing tool never fails the build: without node or the packages,
+//! voltile is built with the simple page only, and a warning says so. The output is `assets.rs`, a
+//! list that `http::page` includes.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bundles the page into a folder; the error says why that is not possible.
+/// Bundles the page into a folder; the error is the reason why the page cannot be bundled.
 fn bundle(folder: &Path) -> Result<(), String> {
     if env::var_os("VOLTILE_WITHOUT_PAGE").is_some() {
         return Err("VOLTILE_WITHOUT_PAGE is set".to_owned());

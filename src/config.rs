@@ -78,8 +78,8 @@ pub fn load(layers: &Layers) -> Loaded {
     for dataset in settings.datasets.values_mut() {
         dataset.below = folder_below(dataset, base).unwrap_or_default();
     }
-    // Files named on the command line or found in folders; the environment and flags may have
-    // settings for their tokens.
+    // Files named on the command line or found in folders. The environment and flags may set keys
+    // of their datasets, even `file`.
     for (token, named) in merged.files {
         let dataset = settings.datasets.entry(token).or_default();
         dataset.file = dataset.file.take().or(named.file);
@@ -102,8 +102,8 @@ pub fn load(layers: &Layers) -> Loaded {
     }
 }
 
-/// Identifies the rules of access that protect a dataset by the patterns that match its token.
-/// Other datasets and the secrets of the entries do not change the fingerprint.
+/// A digest of the patterns that protect a dataset; `None`: no pattern matches its token, so it is
+/// public. Changes of other patterns and of secrets do not change the digest.
 fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
     let patterns = entries.iter().flat_map(|entry| &entry.datasets);
     let matching = patterns.filter(|pattern| pattern.matches(token));
@@ -112,17 +112,22 @@ fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
 }
 
 /// The path of the folder of a dataset's file below `base`, the folder of the configuration: `data`
-/// for the file `data/a.h5`. `None` if it lies elsewhere.
+/// for the file `data/a.h5`. `None` if the file lies elsewhere, such as in `../a.h5`.
 fn folder_below(dataset: &DatasetSettings, base: Option<&Path>) -> Option<PathBuf> {
     let file = dataset.file.as_ref()?.path()?;
     let path = file
         .parent()?
         .strip_prefix(base.unwrap_or(Path::new("")))
         .ok()?;
-    let parts = path.components().filter(|part| *part != Component::CurDir);
-    parts
-        .map(|part| matches!(part, Component::Normal(_)).then_some(part))
-        .collect()
+    let mut folder = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) => folder.push(name),
+            _ => return None,
+        }
+    }
+    Some(folder)
 }
 
 #[cfg(test)]

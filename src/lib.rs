@@ -134,9 +134,10 @@
 //! service::boxes    a client's turn                the memory for boxes
 //! ```
 //!
-//! Under the other locks no lock is taken: they guard a cache's keys, a bounded queue, a breaker,
+//! No lock is taken under the other locks, which guard a cache's keys, a bounded queue, a breaker,
 //! the queues of turns, the chunks to verify, the neighbours and the neighbours being fetched, the
-//! problems of parts, the report of openings. Under no lock is a job or its future dropped.
+//! problems of parts, and the report of openings. No job and no future of a job is dropped under a
+//! lock.
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted.
 //! [`voltile_base::flow::stalls`] tells which files are stuck; reads of them fail at once, requests
@@ -152,7 +153,7 @@
 //!
 //! A thread that waits for a store is replaced as well.
 //!
-//! `unsafe` code is in `voltile_hdf5`, and besides in the macro of `voltile_base::simd`, in `cli`,
+//! `unsafe` code is only in `voltile_hdf5`, in the macro of `voltile_base::simd`, in `cli`,
 //! `cli::limits` and `http::listen::sockets`.
 
 // These macros panic if writing fails: `cli::output` and `cli::log` print instead.

@@ -133,19 +133,19 @@ fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -
     let rows: Vec<_> = contents
         .iter()
         .chain([all])
-        .map(|each| (output::escaped(&each.token), each))
+        .map(|row| (output::escaped(&row.token), row))
         .collect();
     let widths = rows.iter().map(|(token, _)| token.chars().count());
     let width = widths.max().unwrap_or_default().max(MIN_WIDTH);
-    for (token, each) in rows {
-        let tiles = each.tiles;
-        let bytes = units::bytes(each.bytes);
+    for (token, row) in rows {
+        let tiles = row.tiles;
+        let bytes = units::bytes(row.bytes);
         let _ = write!(text, "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}");
-        if let Some(corrupt) = each.corrupt {
+        if let Some(corrupt) = row.corrupt {
             let _ = write!(text, "  {corrupt:>8} damaged");
         }
-        if each.unfinished > 0 {
-            let _ = write!(text, "  and {} unfinished", each.unfinished);
+        if row.unfinished > 0 {
+            let _ = write!(text, "  and {} unfinished", row.unfinished);
         }
         text.push('\n');
     }
@@ -157,9 +157,11 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
     let name = name.map_err(|error| Failure::Usage(error.to_string()))?;
     let removed = cache.directory.clear(name.as_ref())?;
     let path = cache.path.display();
-    if let (Some(token), []) = (token, removed.as_slice()) {
+    if let Some(token) = token
+        && removed.is_empty()
+    {
         let contents = cache.directory.contents(false)?;
-        let mut known = joined(contents.iter().map(|each| &each.token));
+        let mut known = joined(contents.iter().map(|kept| &kept.token));
         if contents.is_empty() {
             known = "none".to_owned();
         }
@@ -168,10 +170,10 @@ fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
         )));
     }
     let mut text = String::new();
-    for each in &removed {
-        let token = output::escaped(&each.token);
-        let size = units::bytes(each.bytes);
-        let tiles = output::counted(each.tiles, "tile");
+    for cleared in &removed {
+        let token = output::escaped(&cleared.token);
+        let size = units::bytes(cleared.bytes);
+        let tiles = output::counted(cleared.tiles, "tile");
         let _ = writeln!(text, "removed {tiles} of {token}, {size}");
     }
     if text.is_empty() {

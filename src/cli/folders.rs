@@ -32,8 +32,8 @@ const FILE_SETTLES: Duration = Duration::from_secs(60);
 /// The shortest pause between two searches, in multiples of the time that the last one took.
 const PAUSE_FACTOR: u32 = 10;
 
-/// The state of a file or folder when it was last looked at: device, inode and length, and the
-/// times of the last change of contents, and of contents or attributes.
+/// Differs if a file or folder has changed: its device, inode and length, and the times of the last
+/// change of its contents (`mtime`), and of its contents or attributes (`ctime`).
 type FileStamp = (u64, u64, u64, [(i64, i64); 2]);
 
 fn stamp(about: &Metadata) -> FileStamp {
@@ -48,7 +48,7 @@ fn stamp_at(path: &Path) -> Option<FileStamp> {
     path.metadata().ok().map(|about| stamp(&about))
 }
 
-/// The state of a file, and whether it counts as still being written.
+/// The stamp of a file, and whether the file counts as still being written.
 type FileState = (FileStamp, bool);
 
 fn state_of(path: &Path) -> Option<FileState> {
@@ -62,8 +62,8 @@ pub(super) struct Folders {
     folders: Vec<PathBuf>,
     /// The contents of the folders, and of all folders below, at the last search.
     listings: HashMap<PathBuf, FolderListing>,
-    /// Files that could not be opened, with the reason. They are not tried again until they change,
-    /// or no longer count as being written.
+    /// Files that could not be opened, with the reason. They are not tried again until their state
+    /// differs: they have changed, or no longer count as being written.
     broken: BTreeMap<PathBuf, (FileState, String)>,
     /// The files that are not open yet and are being tried, with their state before the trial.
     tried: BTreeMap<PathBuf, FileState>,
@@ -95,10 +95,10 @@ impl Folders {
     }
 
     /// The HDF5 files in the folders and up to `depth` folders below, except files known to be
-    /// broken; the files of each folder are sorted by name. Left out are hidden files and folders,
-    /// levels made by `voltile pyramid`, parts of other files, trees of other formats, links to
-    /// folders, and folders on other file systems. Logs problems that the search before did not
-    /// have.
+    /// broken; the files of each folder are sorted by name. The search leaves out hidden files and
+    /// folders, levels made by `voltile pyramid`, parts of other files, trees of other formats,
+    /// links to folders, and folders on other file systems. It logs problems that the previous
+    /// search did not have.
     pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
         let began = Instant::now();
         let mut search = FolderSearch {
@@ -125,8 +125,8 @@ impl Folders {
         PAUSE_FACTOR * self.took
     }
 
-    /// Notes the files that are not open yet, and are about to be tried or being tried. The noted
-    /// state of a file that is being tried stays: it may have changed since.
+    /// Notes the files that are not open yet, and are about to be tried or being tried. A file that
+    /// is being tried already keeps its noted state: it may have changed since that trial began.
     pub fn note_tried<'p>(&mut self, paths: impl Iterator<Item = &'p Path>) {
         let before = mem::take(&mut self.tried);
         for path in paths {
@@ -162,10 +162,10 @@ impl Folders {
     }
 }
 
-/// One search through all folders, nearest first.
+/// One search through all folders: the named folders first, then the folders in them, and so on.
 #[derive(Debug, Default)]
 struct FolderSearch {
-    /// The listings of the search before.
+    /// The listings of the previous search.
     before: HashMap<PathBuf, FolderListing>,
     listings: HashMap<PathBuf, FolderListing>,
     files: Vec<PathBuf>,
@@ -212,11 +212,12 @@ impl FolderSearch {
         root: Option<&SearchRoot>,
         folder: &Path,
     ) -> io::Result<Vec<(Option<SearchRoot>, PathBuf)>> {
+        // Only a folder that the user named may be a symbolic link.
         let about = if root.is_none() {
-            folder.metadata()
+            folder.metadata()?
         } else {
-            folder.symlink_metadata()
-        }?;
+            folder.symlink_metadata()?
+        };
         let is_searched = about.is_dir() && root.is_none_or(|root| root.device == about.dev());
         if !is_searched || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(Vec::new());
@@ -225,9 +226,11 @@ impl FolderSearch {
             Some(listing) if listing.is_current(&about) => listing,
             _ => FolderListing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
-        if let Some(what) = listing.tree.filter(|_| root.is_none()) {
+        if let Some(format) = listing.tree
+            && root.is_none()
+        {
             self.remarks.insert(format!(
-                "{} is {what}, which is not searched for HDF5 files",
+                "{} is {format}, which is not searched for HDF5 files",
                 folder.display()
             ));
         }
@@ -246,14 +249,16 @@ impl FolderSearch {
                 resolved: folder.canonicalize()?.into(),
             },
         };
-        let folders = listing.folders.iter();
-        let below = folders.map(|folder| (Some(root.clone()), folder.clone()));
-        let below = below.collect();
+        let mut below = Vec::new();
+        for inner in &listing.folders {
+            below.push((Some(root.clone()), inner.clone()));
+        }
         self.listings.insert(folder.to_owned(), listing);
         Ok(below)
     }
 
-    /// Cuts the list of files to the limit; remarks if the search met a limit or found no file.
+    /// Cuts the list of files to the limit; adds a remark if the search met a limit or found no
+    /// file.
     fn conclude(&mut self, folders: &[PathBuf], depth: usize) {
         let all = joined(folders.iter().map(|folder| folder.display()));
         if self.files.is_empty() && !folders.is_empty() {
@@ -329,21 +334,21 @@ impl FolderListing {
             let entry = entry?;
             listing.entries += 1;
             let path = entry.path();
-            let Ok(kind) = entry.file_type() else {
+            let Ok(file_type) = entry.file_type() else {
                 continue;
             };
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            if kind.is_symlink() && !path.is_dir() {
+            if file_type.is_symlink() && !path.is_dir() {
                 listing.unsettled.push((path.clone(), stamp_at(&path)));
             }
-            if kind.is_dir() {
+            if file_type.is_dir() {
                 if listing.tree.is_none() {
                     listing.folders.push(path);
                 }
-            } else if kind.is_file()
-                || (kind.is_symlink() && path.is_file() && is_inside(root, &path))
+            } else if file_type.is_file()
+                || (file_type.is_symlink() && path.is_file() && is_inside(root, &path))
             {
                 paths.push(path);
             }
@@ -387,7 +392,8 @@ impl FolderListing {
     }
 }
 
-/// Whether a path leads below the root, if there is one.
+/// Whether a path leads below the root. Without a root, in a folder that the user named, links may
+/// lead anywhere.
 fn is_inside(root: Option<&SearchRoot>, path: &Path) -> bool {
     let Some(root) = root else { return true };
     path.canonicalize()
@@ -396,8 +402,8 @@ fn is_inside(root: Option<&SearchRoot>, path: &Path) -> bool {
 
 /// Whether the file holds the levels of another file among `all`, which are sorted.
 fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
-    let other = path.with_extension("");
-    sidecar_path(&other) == path && all.binary_search(&other).is_ok()
+    let volume = path.with_extension("");
+    sidecar_path(&volume) == path && all.binary_search(&volume).is_ok()
 }
 
 /// Whether the file holds data of another file among `all`, which are sorted: frames of a
@@ -409,7 +415,7 @@ fn is_part(path: &Path, all: &[PathBuf]) -> bool {
     let Some(whole) = detector_master(name).or_else(|| bigdata_run(name)) else {
         return false;
     };
-    // If `run_master.h5` exists, it is the first file in order from `run_master.` on.
+    // If `run_master.h5` exists, no file comes before it in the order from `run_master.` on.
     let before = path.with_file_name(format!("{whole}."));
     let next = all.get(all.partition_point(|other| *other < before));
     next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))

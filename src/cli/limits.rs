@@ -61,9 +61,10 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// Descriptors owned by each HTTP thread.
 const WORKER_DESCRIPTORS: usize = 4;
 
-/// The number of descriptors that client connections may take: of the half that data files do not
-/// use, those that the rest of the server does not need.
+/// The number of descriptors that are left for client connections: the half that data files do not
+/// take, without the descriptors that the rest of the server needs.
 pub(super) fn max_connections(workers: usize) -> usize {
+    // For a system whose limit is too low for all of these.
     const LEAST: usize = 16;
     let others = OTHER_DESCRIPTORS.saturating_add(WORKER_DESCRIPTORS.saturating_mul(workers));
     max_files().saturating_sub(others).max(LEAST)
@@ -73,15 +74,14 @@ pub(super) fn max_connections(workers: usize) -> usize {
 pub(super) fn physical_memory() -> Option<u64> {
     #[allow(unsafe_code, reason = "calls into the C library")]
     // SAFETY: they only return numbers.
-    let (pages, page) = unsafe {
+    let (pages, page_size) = unsafe {
         (
             libc::sysconf(libc::_SC_PHYS_PAGES),
             libc::sysconf(libc::_SC_PAGESIZE),
         )
     };
-    u64::try_from(pages)
-        .ok()?
-        .checked_mul(u64::try_from(page).ok()?)
+    let pages = u64::try_from(pages).ok()?;
+    pages.checked_mul(u64::try_from(page_size).ok()?)
 }
 
 /// Whether this process has all rights of the machine's superuser. The superuser of a user
@@ -129,18 +129,15 @@ pub(super) fn dump_no_core() {
 /// Kills the process after `seconds` more of CPU time.
 pub(super) fn allow_cpu_seconds(seconds: u64) {
     let so_far = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
-    // The time so far is rounded down.
+    // Plus 1, because the time so far is rounded down.
     let limit = so_far.unsigned_abs() + 1 + seconds;
     set(Resource::Cpu, Some(limit));
 }
 
 /// Sets the soft limit, at most to the hard limit, which stays as it is; `None` is unlimited.
-fn set(resource: Resource, current: Option<u64>) {
+fn set(resource: Resource, wanted: Option<u64>) {
     let maximum = getrlimit(resource).maximum;
-    let current = match (current, maximum) {
-        (Some(current), Some(maximum)) => Some(current.min(maximum)),
-        (current, maximum) => current.or(maximum),
-    };
+    let current = wanted.into_iter().chain(maximum).min();
     if let Err(error) = setrlimit(resource, Rlimit { current, maximum }) {
         tracing::debug!("the limit of {resource:?} cannot be set to {current:?}: {error}");
     }

@@ -87,7 +87,8 @@ pub(super) fn open(
     let opened = open_catalog(&settings, max_found, &metrics);
     let mut left_out = Vec::new();
     for (token, fault) in opened.unopened {
-        if let Some(file) = settings.datasets.remove(&token).and_then(|it| it.file) {
+        let removed = settings.datasets.remove(&token);
+        if let Some(file) = removed.and_then(|dataset| dataset.file) {
             tracing::warn!("left out: {fault}");
             left_out.push((file, fault));
         }
@@ -119,8 +120,8 @@ fn open_catalog(settings: &Settings, max_found: usize, metrics: &Metrics) -> Ope
     let store = Store::new(None, metrics.stores.clone(), directory);
     let datasets = settings.datasets.iter();
     let in_folders = datasets.filter(|(_, dataset)| dataset.found_in.is_some());
-    let waiting = in_folders.skip(max_found).map(|(token, _)| token.clone());
-    let waiting: BTreeSet<Name> = waiting.collect();
+    let tokens = in_folders.skip(max_found).map(|(token, _)| token.clone());
+    let waiting: BTreeSet<Name> = tokens.collect();
     let run_trials = probe::run_trials(store.clone());
     let files = Files::new(store).at_most(limits::max_files());
     let activity = Activity::default();
@@ -139,6 +140,7 @@ fn directory_fault(directory: &Path) -> Option<Fault> {
 /// Reads the certificate and key for TLS, if configured; adds their files' faults to `loaded`.
 pub(super) fn read_certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
+    // Settings of TLS that are faulty are reported already.
     let mut keys = loaded.faults.iter().map(|fault| &fault.key);
     if keys.any(|key| key.starts_with("server.tls")) {
         return None;

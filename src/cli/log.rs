@@ -41,7 +41,7 @@ pub(super) struct LogWriter {
 
 enum QueueEntry {
     Line(Vec<u8>),
-    /// Dropped once all lines before it are written.
+    /// Its sender is dropped once all lines before it are written.
     Mark(#[allow(dead_code, reason = "the receiver only notices that it is dropped")] Sender<()>),
 }
 

@@ -11,15 +11,14 @@ use std::path::{Path, PathBuf};
 use super::limits;
 use crate::config::Memory;
 
-/// The files with the limits of a group, in bytes or `max`: two of version 2, and one of version 1.
-/// Above `memory.high` a process is slowed down rather than ended.
+/// The files with the limits of a group, in bytes or `max` for no limit: two of version 2, and one
+/// of version 1. Above `memory.high` a process is slowed down rather than ended.
 const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
 /// The memory that this process may use, if the system tells.
 pub(super) fn available() -> Option<Memory> {
     let machine = limits::physical_memory();
-    let limited =
-        limit(Path::new("/")).filter(|limit| machine.is_none_or(|machine| *limit < machine));
+    let limited = limit(Path::new("/")).filter(|limit| machine.is_none_or(|whole| *limit < whole));
     let bytes = limited.or(machine)?;
     Some(Memory {
         bytes,
@@ -47,7 +46,7 @@ fn limit(root: &Path) -> Option<u64> {
 #[derive(Debug)]
 struct CgroupMount {
     is_version_2: bool,
-    /// The group that is mounted.
+    /// The topmost group that is mounted; the groups below it are, too.
     group: PathBuf,
     /// The mount point, relative to the root.
     mount_point: PathBuf,

@@ -2,19 +2,20 @@
 //! library does not crash this process.
 //!
 //! The child is this program, run with the hidden command `probe`. It opens one file after another,
-//! with limits on CPU time and memory: a trial is sent as a line of JSON, and the child writes a
-//! line when it is done. If the child dies, the file in progress is refused, and another child
-//! continues with the rest. Only the child's survival counts; its results are discarded. The limit
-//! is on CPU time, because a slow disk is not the file's fault. Several children run side by side,
-//! each with files of its own.
+//! with limits on CPU time and memory. It is sent each trial as a line of JSON, and writes a line
+//! when the trial is over. If the child dies, the file in progress is refused, and another child
+//! continues with the next file. Only the child's survival counts; its results are discarded. CPU
+//! time is limited rather than the time that passes, because a slow disk is not the file's fault.
+//! Several children run side by side, each with files of its own.
 //!
 //! The child reads objects in stores through this process: it sends requests among its answers, and
 //! takes the bytes from its standard input.
 //!
 //! The child inherits nothing of this process but its pipes: no credentials of the environment, and
 //! no open file. It confines itself before the first trial ([`crate::confine`]): it may read the
-//! folders of the files on trial, and nothing else. The first line of its input has these limits;
-//! its first answer names the limits that the kernel does not enforce.
+//! folders of the files on trial, and nothing else. The first line of its input says which folders,
+//! and how much memory it may take; its first answer names the limits that the kernel does not
+//! enforce.
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
@@ -51,7 +52,7 @@ const MIN_CPU_SECONDS: u64 = 8;
 const BYTES_PER_CPU_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_CPU_SECONDS: u64 = 50;
-/// The time limit on trial reads ([`Trial::run`]), for all files of one child together.
+/// How long after its start a child makes deferred reads ([`Trial::run`]), for all of its files.
 const TRIAL_READS: Duration = Duration::from_secs(6);
 /// The longest wait for one trial: longer than the maximum CPU time, as disks may be slow and other
 /// processes need CPU time, too.
@@ -66,8 +67,8 @@ const MAX_CHILDREN: usize = 4;
 const MAX_MEMORY: u64 = 1 << 30;
 /// A child that gets less than this runs alone.
 const LEAST_MEMORY: u64 = 128 << 20;
-/// A shorter answer counts as this many bytes, so that the number of unread answers is limited,
-/// too.
+/// Any shorter answer to a child counts as this many bytes, so that the number of unread answers is
+/// limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: the predicate of a sentence whose subject is "opening it".
@@ -249,13 +250,14 @@ fn run_trial(
     child: Option<TrialChild>,
     trial: &Trial,
 ) -> io::Result<TrialOutcome> {
-    // An old child may have died of an earlier file, so only the death of a new child counts. A
-    // child that took too long was alive.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
-        && let ended @ (TrialOutcome::Survived(_) | TrialOutcome::Late(_)) = child.outcome(trial)?
     {
-        return Ok(ended);
+        match child.outcome(trial)? {
+            // It may have died of an earlier file, so only the death of a new child counts.
+            TrialOutcome::Died(_) => {}
+            outcome => return Ok(outcome),
+        }
     }
     let mut child = start()?;
     child.send(trial)?;
@@ -280,9 +282,10 @@ struct TrialChild {
     on_trial: Arc<Mutex<Option<Address>>>,
 }
 
-/// How a trial ended.
+/// How a trial ended; with the reason if the file is refused.
 enum TrialOutcome {
     Survived(TrialChild),
+    /// The child died, or was killed because of a message that it sent.
     Died(String),
     /// The child was killed because it took too long.
     Late(String),
@@ -310,10 +313,10 @@ impl TrialChild {
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
         let answers = input.clone();
-        let allowed = Arc::clone(&on_trial);
+        let shared_on_trial = Arc::clone(&on_trial);
         let store = store.clone();
         start_thread("trials", move || {
-            hear_child(out, &answers, &allowed, &store, &sender);
+            hear_child(out, &answers, &shared_on_trial, &store, &sender);
         })?;
         input.send(bounds, Bytes::new(), 0)?;
         Ok(Self {
@@ -344,7 +347,7 @@ impl TrialChild {
         self.child.kill()?;
         let status = self.child.wait()?;
         Ok(match ended {
-            Ok(Err(what)) => TrialOutcome::Died(refusal(what, WRITE_AGAIN)),
+            Ok(Err(reason)) => TrialOutcome::Died(refusal(reason, WRITE_AGAIN)),
             Err(RecvTimeoutError::Timeout) => TrialOutcome::Late(format!(
                 "the file is refused because opening it took more than {} seconds; check whether its disk can be read, or \
                  copy the file to a faster one",
@@ -371,12 +374,12 @@ fn no_pipes() -> io::Error {
     io::Error::other("the child process has no pipes")
 }
 
-/// Answers a child's requests for bytes of objects, and tells `done` when a trial is over or the
-/// child must be killed. Returns when the child's output ends.
+/// Answers a child's requests for bytes of objects. Sends a message to `done` when a trial is over,
+/// or the child must be killed. Returns when the child's output ends.
 fn hear_child(
     out: ChildStdout,
     answers: &ChildInput,
-    allowed: &Mutex<Option<Address>>,
+    on_trial: &Mutex<Option<Address>>,
     store: &Store,
     done: &Sender<Result<(), &'static str>>,
 ) {
@@ -393,8 +396,8 @@ fn hear_child(
                     let _ = done.send(Err(ASKS_TOO_MUCH));
                     break;
                 }
-                let allowed = allowed.lock().clone();
-                let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
+                let own = on_trial.lock().clone();
+                let address = own.and_then(|own| own.asked_on_trial(&wanted.address));
                 let answers = answers.clone();
                 store.answer(wanted, address, move |answer, bytes| {
                     if let Err(error) = answers.send(&ToChild::Bytes(answer), bytes, expected) {
@@ -502,7 +505,7 @@ fn own_program() -> PathBuf {
 /// Describes how a file ended the process that opened it, and what to do.
 fn died_of(status: ExitStatus, cpu_seconds: u64, memory: u64) -> String {
     let mut mend = WRITE_AGAIN;
-    let what = match (status.signal(), status.code()) {
+    let predicate = match (status.signal(), status.code()) {
         (Some(libc::SIGXCPU), _) => format!("takes more than {cpu_seconds} seconds of CPU time"),
         (None, Some(memory::EXCEEDED)) => {
             mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
@@ -525,12 +528,12 @@ fn died_of(status: ExitStatus, cpu_seconds: u64, memory: u64) -> String {
         (Some(signal), _) => format!("ends the process (signal {signal})"),
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),
     };
-    refusal(&what, mend)
+    refusal(&predicate, mend)
 }
 
-fn refusal(what: &str, mend: &str) -> String {
+fn refusal(predicate: &str, mend: &str) -> String {
     format!(
-        "the file is refused because opening it {what}, as a trial in a child process showed; it is damaged or \
+        "the file is refused because opening it {predicate}, as a trial in a child process showed; it is damaged or \
          malicious: {mend}"
     )
 }

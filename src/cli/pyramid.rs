@@ -124,28 +124,28 @@ fn make_levels(
     threads: NonZeroUsize,
     activity: &Activity,
 ) -> Result<(), Failure> {
-    let (output, role) = output_of(arguments, file)?;
-    let output = local(&output, "voltile writes local files only")?;
+    let (location, role) = output_of(arguments, file)?;
+    let target = local(&location, "voltile writes local files only")?;
     if role == Role::Volume {
         measure_windows(wanted);
     }
-    let mut work = PyramidWork::plan(file, output, role, wanted)?;
+    let mut work = PyramidWork::plan(file, target, role, wanted)?;
     work.number = number;
     work.paged = arguments.paged;
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
-    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
     let progress = Progress::new(name.into_owned(), "voxels");
     let (text, failed) = if let Some(shard) = &arguments.shard {
         let report = work.run_shard(shard, threads, activity, &progress)?;
         (shard_text(shard, &work, &report), report.failed)
     } else {
         let report = if arguments.assemble {
-            work.assemble()
+            work.assemble()?
         } else {
-            work.run(threads, activity, &progress)
-        }?;
+            work.run(threads, activity, &progress)?
+        };
         (levels_text(&work, &report.levels), report.failed)
     };
     progress.finish();
@@ -163,7 +163,7 @@ fn make_levels(
     Err(anyhow::Error::msg(problem).into())
 }
 
-/// The file to write, and what it is to be.
+/// The file to write, and whether it becomes a sidecar or a new volume.
 fn output_of(arguments: &PyramidArguments, file: &Location) -> Result<(Location, Role), Failure> {
     if let Some(volume) = &arguments.rechunk {
         return Ok((super::sources::location(volume.clone())?, Role::Volume));
@@ -179,13 +179,13 @@ fn output_of(arguments: &PyramidArguments, file: &Location) -> Result<(Location,
     Ok((super::sources::location(sidecar)?, Role::Sidecar))
 }
 
-/// The path of a file; fails for an object in a store, with this advice.
+/// The path of a file. Fails for an object in a store; the error ends with `advice`.
 fn local<'a>(file: &'a Location, advice: &str) -> Result<&'a Path, Failure> {
     file.path()
         .ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {advice}")))
 }
 
-/// Measures the windows of channels, which a rechunked volume takes over from its original:
+/// Measures the windows of channels on the original: a rechunked volume takes them over, because
 /// percentiles measured on the new volume would differ.
 fn measure_windows(wanted: &[WantedChannel]) {
     for WantedChannel { channel, .. } in wanted {

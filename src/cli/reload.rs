@@ -56,7 +56,8 @@ impl Reloader {
         start_thread("reload", move || self.run(&orders))
     }
 
-    /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
+    /// Reloads until nobody can send orders any more. If datasets wait to be opened, the first
+    /// reload is at once.
     fn run(&mut self, orders: &Receiver<()>) {
         // This thread opens files, and may then have libhdf5's lock. It does not render.
         self.service.stalls().watch_thread(false);
@@ -70,15 +71,14 @@ impl Reloader {
             self.reload_unordered();
         }
         loop {
-            let watching = self
-                .watch
-                .or((!self.folders.is_empty()).then_some(SEARCH_INTERVAL));
+            let has_folders = !self.folders.is_empty();
+            let watching = self.watch.or(has_folders.then_some(SEARCH_INTERVAL));
             let pending = self.is_pending.then_some(SEARCH_INTERVAL);
             let order = match watching.into_iter().chain(pending).min() {
                 Some(interval) => orders.recv_timeout(interval.max(self.folders.pause())),
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            // Several orders at once are one.
+            // Orders that have arrived together count as one.
             while orders.try_recv().is_ok() {}
             match order {
                 Ok(()) => self.reload_by_order(),
@@ -159,12 +159,12 @@ impl Reloader {
             }
         }
         let catalog = self.service.catalog();
-        let unopened = settings
-            .datasets
-            .iter()
-            .filter(|(token, _)| catalog.dataset(token).is_none())
-            .filter_map(|(_, dataset)| dataset.found_in.as_ref().and(dataset.file.as_ref()));
-        self.folders.note_tried(unopened.map(Location::as_path));
+        let datasets = settings.datasets.iter();
+        let unopened = datasets.filter(|(token, dataset)| {
+            dataset.found_in.is_some() && catalog.dataset(token).is_none()
+        });
+        let files = unopened.filter_map(|(_, dataset)| dataset.file.as_ref());
+        self.folders.note_tried(files.map(Location::as_path));
         let renewed = self.new_certificates(&settings)?;
         let reloaded = self
             .service
@@ -233,11 +233,11 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
 /// Describes the changes, for the log.
 fn summary(reloaded: &Reloaded) -> String {
     let mut changes = Vec::new();
-    for (what, names) in [("opened", &reloaded.opened), ("removed", &reloaded.removed)] {
+    for (verb, names) in [("opened", &reloaded.opened), ("removed", &reloaded.removed)] {
         match names.len() {
             0 => {}
-            1..=MAX_NAMES => changes.push(format!("{what} {}", joined(names))),
-            count => changes.push(format!("{what} {count} datasets")),
+            1..=MAX_NAMES => changes.push(format!("{verb} {}", joined(names))),
+            count => changes.push(format!("{verb} {count} datasets")),
         }
     }
     if reloaded.access {

@@ -74,7 +74,7 @@ fn requested_tile(text: &str, mounts: &[Mount]) -> anyhow::Result<TileRequest> {
     anyhow::bail!("{text:?} is not the path of a tile: it should begin with /{service}/tilecache/")
 }
 
-/// The message about a tile that shows nothing: the slices of its channels, and their size.
+/// The message about a tile that shows nothing; it says which slices the channels have.
 fn outside_message(catalog: &Catalog, request: &TileRequest) -> String {
     let TileAddress { plane, level, .. } = request.address;
     let mut text = format!(
@@ -88,11 +88,11 @@ fn outside_message(catalog: &Catalog, request: &TileRequest) -> String {
         let Some(channel) = dataset.channel(name.as_str()) else {
             continue;
         };
-        let Some(shown) = channel.level(level.number()) else {
+        let Some(description) = channel.level(level.number()) else {
             continue;
         };
-        let Range { start, end } = dataset.slices(channel, shown, plane);
-        let [columns, rows] = shown.drawn[plane as usize];
+        let Range { start, end } = dataset.slices(channel, description, plane);
+        let [columns, rows] = description.drawn[plane as usize];
         let _ = write!(
             text,
             "; level {} of {name} has the slices {start} to {} of {columns} × {rows} pixels in {plane}",
@@ -103,7 +103,7 @@ fn outside_message(catalog: &Catalog, request: &TileRequest) -> String {
     text
 }
 
-/// The path in a URL, without query and fragment; a text without a scheme is a path already.
+/// The path in a URL, without query and fragment. A text without a scheme counts as a path.
 fn path_of(text: &str) -> &str {
     let path = match text.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or(text, |slash| &rest[slash..]),

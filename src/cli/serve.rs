@@ -279,14 +279,14 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let _ = writeln!(text, "voltile listening on {endpoint}");
     }
     let mut endpoints = endpoints.iter();
-    if let Some(base) = endpoints.find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
-        let base = format!("{base}{}", settings.server.base_path);
+    if let Some(endpoint) = endpoints.find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
+        let base = format!("{endpoint}{}", settings.server.base_path);
         let mount = settings.server.mounts.first();
         let service = mount.map_or("", |mount| mount.tile_service.as_str());
         let _ = writeln!(text, "page {base}/");
         let datasets = catalog.datasets();
-        let samples = datasets.filter_map(|dataset| Some((dataset, dataset.first_channel()?)));
-        let mut samples: Vec<_> = samples.collect();
+        let pairs = datasets.filter_map(|dataset| Some((dataset, dataset.first_channel()?)));
+        let mut samples: Vec<_> = pairs.collect();
         // Labels come last.
         samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
         for (dataset, channel) in samples.into_iter().take(MAX_SAMPLES) {

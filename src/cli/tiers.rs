@@ -14,8 +14,8 @@ use super::failure::Failure;
 use crate::config::Settings;
 use crate::tier::{Backend, Directory, Redis, Tier, TierError, TierKind, Tiers};
 
-/// Opens the tiers that are configured. Fails if the cache directory must not be used; an error
-/// that may pass is logged, and the server runs.
+/// Opens the tiers that are configured. Fails if the cache directory must not be used. Any other
+/// error of the directory may pass, so it is only logged.
 pub(super) fn open(
     settings: &Settings,
     metrics: &Metrics,

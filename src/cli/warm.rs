@@ -112,9 +112,10 @@ pub(super) fn name(text: &str) -> Result<Name, String> {
 
 /// Tiles per second: at most 1000, because timers are no finer than a millisecond.
 fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse::<f64>().ok();
-    let rate = rate.filter(|rate| (0.001..=1000.0).contains(rate));
-    rate.ok_or_else(|| "expected a number of tiles per second, 0.001 to 1000".to_owned())
+    match text.parse::<f64>() {
+        Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(rate),
+        _ => Err("expected a number of tiles per second, 0.001 to 1000".to_owned()),
+    }
 }
 
 pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Failure> {

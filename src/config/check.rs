@@ -61,9 +61,9 @@ fn check_server(server: &Server, notes: &mut Notes) {
             }
         }
     }
-    let mut seen = BTreeSet::new();
+    let mut services = BTreeSet::new();
     for (number, mount) in server.mounts.iter().enumerate() {
-        if !seen.insert(&mount.tile_service) {
+        if !services.insert(&mount.tile_service) {
             let problem = format!(
                 "a mount {} exists already; each needs a different tile_service",
                 mount.tile_service
@@ -71,9 +71,9 @@ fn check_server(server: &Server, notes: &mut Notes) {
             notes.fault_unless_faulty(format!("server.mounts[{number}]"), problem);
         }
     }
-    // The path begins with a slash, unless it is empty.
+    // The first segment: the path begins with a slash, unless it is empty.
     let first = server.base_path.split('/').nth(1).unwrap_or_default();
-    if seen.iter().any(|name| name.as_str() == first) {
+    if services.iter().any(|name| name.as_str() == first) {
         let problem =
             format!("it begins with {first:?}, which is a tile service; rename one of them");
         notes.fault("server.base_path", problem);

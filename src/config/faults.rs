@@ -117,6 +117,7 @@ fn in_words(value: &Value) -> String {
         ValueKind::Float(number) => format!("the number {number:?}"),
         ValueKind::Table(_) => "a table".to_owned(),
         ValueKind::Array(items) => format!("a list of {}", items.len()),
+        // TOML has no other values that become nil.
         ValueKind::Nil => "a date or a time".to_owned(),
         ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
             format!("the whole number {value}")

@@ -1,8 +1,8 @@
 //! Merges the layers: data files named on the command line, the file, the environment, the flags.
 //!
-//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets
-//! index; a token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain
-//! key, and the crate merges these trees key by key, unparsed. The configuration file is the only
+//! The `config` crate merges them. It parses the keys that it is given: a token such as `FlyEM.v1`
+//! would be split at its dot. So every layer is one tree below a single plain key; the crate merges
+//! these trees key by key, and does not parse the keys in them. The configuration file is the only
 //! file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const TOP: &str = "voltile";
 const PREFIX: &str = "VOLTILE_";
 /// Separates the levels of a key in an environment variable.
 const BETWEEN: &str = "__";
-/// The tables of single settings.
+/// The tables that hold settings directly, unlike `access` and `datasets`.
 const SECTIONS: [&str; 5] = ["server", "cache", "render", "files", "log"];
 
 /// The keys whose values are paths of files, which in the configuration file are relative to its
@@ -59,17 +59,18 @@ pub struct Layers {
     /// The folders that were searched. Files with the same stem are told apart by the names of the
     /// folders below these.
     pub folders: Vec<PathBuf>,
-    /// The tokens of files that were found before. Each file keeps its token, and no other gets it.
+    /// The tokens of files that earlier searches found. Each file keeps its token, and no other
+    /// file gets it.
     pub known: BTreeMap<PathBuf, Name>,
     /// Environment variables; a variable is read if its name has the form `VOLTILE_SECTION__KEY`,
     /// and ignored otherwise.
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
-    /// The addresses from `--bind`; override everything unless there are none.
+    /// The addresses from `--bind`. If there are any, no other setting of `server.bind` counts.
     pub bind: Vec<String>,
-    /// The memory that this process may use, which limits the default sizes; `None`: it is
-    /// plentiful.
+    /// The memory that this process may use, which limits the default sizes; `None`: nothing
+    /// limits them.
     pub memory: Option<Memory>,
 }
 
@@ -100,7 +101,7 @@ fn lossy(text: &OsStr) -> String {
 
 /// All layers merged.
 pub(super) struct MergedLayers {
-    /// A table.
+    /// The keys of all layers: a table of tables.
     pub tree: Value,
     /// The data files named on the command line or found in folders, by their tokens.
     pub files: BTreeMap<Name, DatasetSettings>,
@@ -120,8 +121,8 @@ impl Source for SettingsLayer {
     }
 }
 
-/// Reads and merges the layers. A flag that cannot be read is a fault, and the rest is merged
-/// without it. If the configuration file cannot be read, nothing is merged.
+/// Reads and merges the layers. A flag that cannot be read is a fault, and left out. If the
+/// configuration file cannot be read, nothing is merged.
 pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> {
     let mut file = table([]);
     if let Some(path) = &layers.config {
@@ -138,7 +139,7 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
         .keys()
         .map(|token| nest(&["datasets", token.as_str()], table([])));
     let lower: Vec<Value> = named.chain([file]).collect();
-    // Environment variables may refer to datasets and channels of the lower layers in any case.
+    // Environment variables may name datasets and channels of the lower layers in upper case.
     let known = merged(lower.clone(), notes);
     let upper = environment(&layers.env, &known, notes)
         .into_iter()
@@ -221,8 +222,8 @@ pub(super) fn value_of<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Val
 fn read_file(path: &Path) -> Result<Value, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
     let mut tree = toml_file::tree(&text)?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    let base = base.to_str().ok_or(
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let base = folder.to_str().ok_or(
         "the path of its directory must be Unicode, because paths in the file are relative to it",
     )?;
     for keys in PATHS {
@@ -242,31 +243,32 @@ fn read_file(path: &Path) -> Result<Value, String> {
 fn datasets_of_files(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = value_of(Some(file), "datasets");
     let named = layers.files.iter().map(|file| (file.clone(), None));
-    let found = layers.found.iter();
-    let found = found.map(|path| (Location::from(path.as_path()), Some(path)));
+    let paths = layers.found.iter();
+    let found = paths.map(|path| (Location::from(path.as_path()), Some(path)));
+    // The path of a file is given only if the file was found in a folder.
     let files: Vec<(Location, Option<&PathBuf>)> = named.chain(found).collect();
     let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
     for (file, _) in &files {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
     let mut datasets: BTreeMap<Name, DatasetSettings> = BTreeMap::new();
-    for (file, found) in files {
+    for (file, found_path) in files {
         let is_taken = |name: &Name| {
             datasets.contains_key(name)
                 || layers.known.values().any(|known| known == name)
                 || value_of(configured, name.as_str()).is_some()
         };
         // The served folders' own names do not become parts of tokens.
-        let folder = found
+        let folder = found_path
             .and_then(|path| path.parent())
             .filter(|folder| layers.folders.iter().all(|served| served != folder));
         let is_alone = stems.get(&stem_of(&file)) == Some(&1);
-        let token = match found.and_then(|path| layers.known.get(path)) {
+        let token = match found_path.and_then(|path| layers.known.get(path)) {
             Some(token) => token.clone(),
             None => token_of(&file, folder, is_alone, is_taken),
         };
         let dataset = DatasetSettings {
-            found_in: found.map(|path| below_served(path, &layers.folders).to_owned()),
+            found_in: found_path.map(|path| below_served(path, &layers.folders).to_owned()),
             ..DatasetSettings::of_file(file)
         };
         datasets.insert(token, dataset);
@@ -276,16 +278,16 @@ fn datasets_of_files(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSet
 
 /// The path of a file's folder below the served folder in which it was found; empty for the served
 /// folder itself.
-fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
+fn below_served<'a>(file: &'a Path, served_folders: &[PathBuf]) -> &'a Path {
     let folder = file.parent().unwrap_or(Path::new(""));
-    served
+    served_folders
         .iter()
         .find_map(|served| folder.strip_prefix(served).ok())
         .unwrap_or(Path::new(""))
 }
 
-/// The token of a file: its stem. If other files have the same stem (unless it `is_alone`), or if
-/// it `is_taken`, the name of the folder precedes it; if the result is taken too, `_2`, `_3`, …
+/// The token of a file: its stem, if no other file has this stem (`is_alone`) and it is not taken.
+/// Otherwise the name of the folder precedes the stem; if the result is taken too, `_2`, `_3`, …
 /// follow. For example `raw` for `a/b/raw.h5`, but `b.raw` if there is `a/c/raw.h5`, too.
 fn token_of(
     file: &Location,
@@ -298,7 +300,7 @@ fn token_of(
         return stem;
     }
     let base = match folder.and_then(Path::file_name) {
-        Some(folder) => Name::nearest(&format!("{}.{stem}", folder.to_string_lossy())),
+        Some(name) => Name::nearest(&format!("{}.{stem}", name.to_string_lossy())),
         None => stem,
     };
     let numbered = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
@@ -334,25 +336,25 @@ fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
 
 /// The tree of one `--set`: `{ render = { threads = 4 } }` for `render.threads=4`.
 fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
-    let parts = text
-        .split_once('=')
-        .and_then(|(key, value)| Some((toml_file::dotted_key(key)?, value)));
-    let Some((path, value)) = parts else {
-        let problem = "is not KEY=VALUE; write for example render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
-        notes.fault(format!("--set {text}"), problem);
-        return None;
-    };
-    Some(nest(&path, toml_file::value_or_text(value, "--set")))
+    if let Some((key, value)) = text.split_once('=')
+        && let Some(path) = toml_file::dotted_key(key)
+    {
+        return Some(nest(&path, toml_file::value_or_text(value, "--set")));
+    }
+    let problem = "is not KEY=VALUE; write for example render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
+    notes.fault(format!("--set {text}"), problem);
+    None
 }
 
 /// The variables with two underscores between levels, each as a tree. An empty variable counts as
 /// not set.
 fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
-    let mut variables: Vec<_> = variables.iter().collect();
+    let not_empty = variables.iter().filter(|(_, value)| !value.is_empty());
+    let mut variables: Vec<_> = not_empty.collect();
     variables.sort();
     let mut trees = Vec::new();
     for (name, value) in variables {
-        let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !value.is_empty()) else {
+        let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
         };
         if rest.contains(BETWEEN) {
@@ -372,7 +374,8 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
     trees
 }
 
-/// The path of keys that a variable refers to: `render`, `threads` for `RENDER__THREADS`.
+/// The path of keys that a variable refers to: `render`, `threads` for `RENDER__THREADS`. `known`
+/// has the datasets and channels of the lower layers.
 fn variable_path(rest: &str, known: &Value) -> Vec<String> {
     let mut tree = Some(known);
     let mut path: Vec<String> = Vec::new();

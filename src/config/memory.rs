@@ -53,18 +53,18 @@ pub(super) fn divide(
     settings: &mut Settings,
     notes: &mut Notes,
 ) -> Option<Fault> {
-    // At most a quarter is kept for trials of files, losses of the allocator, and the system's page
-    // cache.
+    // A quarter, but not more than trials of files may take, is kept for these trials, losses of
+    // the allocator, and the system's page cache.
     let reserve = (memory.bytes / 4).min(settings.files.trial_memory);
     settings.files.trial_memory = reserve;
     let usable = memory.bytes - reserve;
     if !is_given(tree, "render", "threads") {
         // Render threads take at most an eighth.
-        let most = usize::try_from(memory.bytes / 8 / THREAD)
+        let max_threads = usize::try_from(memory.bytes / 8 / THREAD)
             .ok()
             .and_then(NonZeroUsize::new)
             .unwrap_or(NonZeroUsize::MIN);
-        settings.render.threads = settings.render.threads.min(most);
+        settings.render.threads = settings.render.threads.min(max_threads);
     }
     let needed = PROGRAM + QUEUE * queues(&settings.cache);
     let total = share_out(usable, needed, tree, settings);
@@ -77,7 +77,7 @@ pub(super) fn divide(
         && is_given(tree, "cache", "chunks")
         && is_given(tree, "render", "boxes");
     if usable < least && !are_all_given {
-        // Four thirds, of which the reserve takes a quarter.
+        // The reserve takes a quarter: `least` remains of four thirds of `least`.
         let problem = format!(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
             units::bytes(least.div_ceil(3) * 4)
@@ -97,9 +97,9 @@ pub(super) fn divide(
 /// Shares `usable` bytes among the caches, boxes and connections whose sizes the configuration does
 /// not set. Returns the total in bytes, including the `needed` bytes and the render threads.
 fn share_out(usable: u64, needed: u64, tree: &Value, settings: &mut Settings) -> u64 {
-    let mut connections = settings.server.connections.saturating_mul(CONNECTION);
+    let mut connection_bytes = settings.server.connections.saturating_mul(CONNECTION);
     let sizes = [
-        ("server", "connections", 1, &mut connections),
+        ("server", "connections", 1, &mut connection_bytes),
         ("cache", "tiles", 1, &mut settings.cache.tiles),
         ("cache", "chunks", 2, &mut settings.cache.chunks),
         ("render", "boxes", 2, &mut settings.render.boxes),
@@ -115,14 +115,14 @@ fn share_out(usable: u64, needed: u64, tree: &Value, settings: &mut Settings) ->
             weights += weight;
         }
     }
-    // For a weight of 1.
+    // The share for a weight of 1.
     let unit = (usable.saturating_sub(total) / weights.max(1)).max(LEAST);
     for (weight, bytes) in unset {
         *bytes = usize::try_from(unit * weight).map_or(*bytes, |share| share.min(*bytes));
         total = total.saturating_add(*bytes as u64);
     }
     if !is_given(tree, "server", "connections") {
-        settings.server.connections = connections / CONNECTION;
+        settings.server.connections = connection_bytes / CONNECTION;
     }
     total
 }

@@ -12,7 +12,7 @@ const MAPPED_PREFIX: u8 = 96;
 pub enum Proxy {
     /// The Unix socket: its permissions decide who can connect.
     Unix,
-    /// An address in a network; only zeros follow the network's prefix.
+    /// Any address in this network; only zeros follow the network's prefix.
     Within(IpNet),
 }
 
@@ -40,18 +40,20 @@ impl Proxy {
     }
 }
 
-/// Parses an address, or a network in CIDR notation (RFC 4632).
+/// Parses an address, or a network in CIDR notation (RFC 4632), which is refused if anything but
+/// zeros follows its prefix.
 fn network(text: &str) -> Option<IpNet> {
     let written = match text.parse::<IpNet>() {
         Ok(network) => network,
         Err(_) => IpNet::from(text.parse::<IpAddr>().ok()?),
     };
     // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
-    let network = match written.addr().to_canonical() {
-        address if address.is_ipv4() && written.addr().is_ipv6() => {
-            IpNet::new(address, written.prefix_len().checked_sub(MAPPED_PREFIX)?).ok()?
-        }
-        _ => written,
+    let address = written.addr().to_canonical();
+    let network = if address.is_ipv4() && written.addr().is_ipv6() {
+        let prefix = written.prefix_len().checked_sub(MAPPED_PREFIX)?;
+        IpNet::new(address, prefix).ok()?
+    } else {
+        written
     };
     (network == network.trunc()).then_some(network)
 }

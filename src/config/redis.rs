@@ -46,8 +46,8 @@ impl RedisAddress {
         let (credentials, place) = rest.rsplit_once('@').unwrap_or((":", rest));
         // A user without a colon and a password is refused.
         let (user, password) = credentials.split_once(':')?;
-        let user = Some(decoded(user)?).filter(|user| !user.is_empty());
-        let password = Some(decoded(password)?).filter(|password| !password.is_empty());
+        let user = decoded(user)?;
+        let password = decoded(password)?;
         let (server, database) = place.split_once('/').unwrap_or((place, ""));
         let (host, port) = host_and_port(server)?;
         let database = if database.is_empty() {
@@ -59,14 +59,15 @@ impl RedisAddress {
             host,
             port,
             database,
-            user,
-            password,
+            user: (!user.is_empty()).then_some(user),
+            password: (!password.is_empty()).then_some(password),
         })
     }
 }
 
 /// The host, without the brackets of an IPv6 address, and the port, by default [`PORT`].
 fn host_and_port(server: &str) -> Option<(String, u16)> {
+    // The last colon of `[::1]` belongs to the address.
     let has_port = server
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.ends_with(']'));
@@ -81,7 +82,8 @@ fn host_and_port(server: &str) -> Option<(String, u16)> {
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
         .unwrap_or(host);
-    Some((host.to_owned(), port.parse().ok().filter(|port| *port > 0)?))
+    let port = port.parse::<u16>().ok().filter(|port| *port > 0)?;
+    Some((host.to_owned(), port))
 }
 
 fn number(text: &str) -> Option<u16> {

@@ -2,11 +2,11 @@
 
 use super::settings::Settings;
 
-/// Lists settings: each key, and the field of [`Settings`] that holds it. The function `keep` that
-/// it makes restores their old values, and returns the keys of the settings that differed.
+/// Makes the function `keep` from a list of keys, each with its field of [`Settings`]: `keep`
+/// restores the old values of these settings, and returns the keys of those that differed.
 macro_rules! fixed {
     ($($key:literal: $($field:ident).+,)*) => {
-        /// The keys of the settings.
+        /// The keys in the list.
         #[cfg(test)]
         pub(super) const KEYS: &[&str] = &[$($key),*];
 

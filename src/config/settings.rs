@@ -110,7 +110,7 @@ pub struct Server {
     pub references: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
-    /// How long after a signal to stop connections are still accepted, while `/readyz` is 503.
+    /// How long connections are still accepted after a signal to stop, while `/readyz` is 503.
     #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
     /// How long requests in flight may take to finish after that.
@@ -164,10 +164,10 @@ impl Default for Server {
 impl Server {
     /// The addresses to listen on. The default one is used only if there is no other socket:
     /// neither a Unix socket, nor sockets passed by the service manager.
-    pub fn addresses(&self, are_passed: bool) -> Vec<BindAddress> {
+    pub fn addresses(&self, has_passed_sockets: bool) -> Vec<BindAddress> {
         match &self.bind {
             Some(bind) => bind.clone(),
-            None if are_passed || self.unix_socket.is_some() => Vec::new(),
+            None if has_passed_sockets || self.unix_socket.is_some() => Vec::new(),
             None => vec![BindAddress::default()],
         }
     }
@@ -412,13 +412,13 @@ pub struct DatasetSettings {
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
     /// Whether its files are still being written: they are reopened when they have changed, and
-    /// served in between as last seen. `None`: whether a file is marked as being written decides.
+    /// served in between as last seen. `None`: each file's mark says whether it is being written.
     pub growing: Option<bool>,
-    /// The path of the folder in which its file was found, below the served folder. The dataset
-    /// may then be left out if it cannot be opened. `None` if the file was named.
+    /// The folder in which its file was found, relative to the served folder; `None` if the file
+    /// was named. A dataset that was found is left out if it cannot be opened.
     pub found_in: Option<PathBuf>,
-    /// The path of its file's folder below the folder of the configuration; empty if the file lies
-    /// elsewhere, or is named on the command line.
+    /// The folder of its file, relative to the folder of the configuration; empty if the file lies
+    /// outside of that folder, or is named on the command line.
     pub below: PathBuf,
     /// Identifies the rules of access that protect it; `None`: it is public.
     pub access: Option<Fingerprint>,
@@ -505,8 +505,8 @@ pub struct ChannelSettings {
     pub window: Option<WindowRule>,
     /// The kind of data that the voxels hold.
     pub kind: Option<Kind>,
-    /// The position of the first voxel in the tiles of the dataset's first channel, in voxels: x,
-    /// y, z.
+    /// The position of the first voxel in the dataset: x, y, z in voxels of the dataset's first
+    /// channel.
     pub offset: Option<Xyz<i64>>,
     /// The values that stand for missing data.
     #[serde(deserialize_with = "values::numbers")]

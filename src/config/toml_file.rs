@@ -88,7 +88,8 @@ fn tree_of(value: &Spanned<DeValue<'_>>, origin: &dyn Fn(Range<usize>) -> String
     Value::new(Some(&origin(value.span())), kind)
 }
 
-/// Integers beyond 128 bits become the nearest floating point number, which no integer key accepts.
+/// Integers beyond 128 bits become floating point numbers, which no integer key accepts: decimal
+/// ones the nearest number, others infinity.
 fn integer(number: &DeInteger<'_>) -> ValueKind {
     match i128::from_str_radix(number.as_str(), number.radix()) {
         Ok(exact) => i64::try_from(exact).map_or(ValueKind::I128(exact), ValueKind::I64),

@@ -11,8 +11,8 @@ use serde_path_to_error::Segment;
 use super::faults::{Notes, child, expected, located};
 use super::settings::Settings;
 
-/// The nearest key is suggested if it is at most this many edits from the wrong key, plus one edit
-/// for every four letters of the nearest key.
+/// The nearest key is suggested if the wrong key is at most this many edits away from it, plus one
+/// edit for every four letters of the nearest key.
 const TYPING_ERRORS: usize = 1;
 
 /// The keys of earlier versions, each with what to do instead.
@@ -228,6 +228,7 @@ fn no_such_key(full_key: &str, path: &[Segment], value: &Value, keys: &[&str]) -
     {
         return format!("there is no such key; did you mean {nearest:?}?");
     }
+    // `[datasets.FlyEM.v1]` is a table `v1` in the dataset `FlyEM`.
     if let ["datasets", .., parent, _] = names.as_slice()
         && matches!(value.kind, ValueKind::Table(_))
     {

@@ -58,8 +58,8 @@ macro_rules! read_from_text {
 
 read_from_text!(Proxy, RedisAddress);
 
-/// Reads a value that `parse` understands; `right` names the expected value in the error, which
-/// goes on with "is expected": a long `right` ends with a comma.
+/// Reads a value that `parse` understands. The error is `right`, "is expected", and the wrong
+/// value, which [`tree`](super::tree) adds; so a long `right` ends with a comma.
 fn read<'de, D: Deserializer<'de>, T>(
     from: D,
     right: &str,
@@ -272,7 +272,8 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error
             }
             None => whole_of(value)?,
         };
-        // No allocation can be larger, and the parser saturates above it.
+        // No allocation can be larger than `isize::MAX`. For a text beyond 64 bits the parser
+        // returns the largest number, which is refused, too.
         let bytes = usize::try_from(bytes).ok()?;
         (bytes <= isize::MAX as usize).then_some(bytes)
     })
@@ -285,14 +286,14 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D
     read(from, right, |value| time_of(value, Duration::ZERO..=DAY))
 }
 
-/// A time with its unit, not too short to be useful.
+/// A time with its unit, above 0: a time limit of 0 would always be exceeded.
 pub(super) fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let right = "a time with its unit in quotes, such as \"5s\", from \"1ms\" to a day,";
     let limits = Duration::from_millis(1)..=DAY;
     read(from, right, |value| time_of(value, limits))
 }
 
-/// An interval, or `false` for none.
+/// An interval, long enough that looking for changes does not keep a thread busy; `false`: none.
 pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let right = "false, or an interval from \"100ms\" to a day, such as \"30s\",";
     let limits = Duration::from_millis(100)..=DAY;
@@ -418,6 +419,7 @@ pub(super) fn public_folder<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(from)?;
+    // `me:word@a.org` in `https://me:word@a.org/folder`.
     let host = text.split('/').nth(2).unwrap_or_default();
     if host.contains('@') || !is_address(&text, &["https", "http", "s3", "gs", "az"]) {
         return Err(D::Error::custom(
@@ -542,19 +544,17 @@ pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Window
     read(from, right, |value| match &value.kind {
         ValueKind::String(text) if text == "auto" => Some(WindowRule::Auto),
         ValueKind::String(text) if text == "full" => Some(WindowRule::Full),
-        ValueKind::Array(limits) => {
-            let [lo, hi] = limits.as_slice() else {
-                return None;
-            };
-            Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?)))
-        }
+        ValueKind::Array(limits) => match limits.as_slice() {
+            [lo, hi] => Some(WindowRule::Fixed(window_from(number(lo)?, number(hi)?))),
+            _ => None,
+        },
         _ => None,
     })
     .map(Some)
 }
 
 /// A window in integers if both limits are integers, else in floating point.
-fn limits_of(lo: Number, hi: Number) -> Window {
+fn window_from(lo: Number, hi: Number) -> Window {
     match (lo, hi) {
         (Number::Whole(lo), Number::Whole(hi)) => Window::Whole { lo, hi },
         _ => Window::Real {
@@ -584,14 +584,15 @@ fn number_or_nan(value: &Value) -> Option<Number> {
 /// A value that voxels can have.
 fn number(value: &Value) -> Option<Number> {
     // The integers of all voxel types.
-    let stored = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    let integers = i128::from(i64::MIN)..=i128::from(u64::MAX);
     match value.kind {
         ValueKind::Float(number) if number.fract() == 0.0 && number.abs() <= EXACT => {
             Some(Number::Whole(number as i128))
         }
-        ValueKind::Float(number) => Some(Number::Real(number)).filter(|_| number.is_finite()),
+        ValueKind::Float(number) if number.is_finite() => Some(Number::Real(number)),
+        ValueKind::Float(_) => None,
         _ => whole_of(value)
-            .filter(|number| stored.contains(number))
+            .filter(|number| integers.contains(number))
             .map(Number::Whole),
     }
 }

@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
 use crate::config::{NamesSettings, is_bare_key};
 
-/// The equivalent configuration, with every guess spelled out so that it can be changed.
+/// The configuration of a dataset, with every guess spelled out so that it can be changed.
 pub(super) fn configuration(catalog: &Catalog, dataset: &Dataset, file: &Location) -> String {
     let token = key(dataset.token.as_str());
     let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.to_string()));
@@ -35,17 +35,17 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
         if let [(path, _)] = levels.as_slice() {
             let _ = writeln!(out, "path = {}", quoted(path));
         } else {
-            let levels = levels.iter().map(|(path, factor)| {
+            let tables = levels.iter().map(|(path, factor)| {
                 let factor = <[u64; 3]>::from(*factor);
                 format!("{{ path = {}, factor = {factor:?} }}", quoted(path))
             });
-            let _ = writeln!(out, "levels = [{}]", joined(levels));
+            let _ = writeln!(out, "levels = [{}]", joined(tables));
         }
         let _ = writeln!(out, "axes = \"{}\"", view.axes);
         if !view.fixed.is_empty() {
-            let fixed = view.fixed.iter();
-            let fixed = joined(fixed.map(|(axis, at)| format!("{axis} = {at}")));
-            let _ = writeln!(out, "index = {{ {fixed} }}");
+            let entries = view.fixed.iter();
+            let entries = entries.map(|(axis, position)| format!("{axis} = {position}"));
+            let _ = writeln!(out, "index = {{ {} }}", joined(entries));
         }
     }
     let _ = writeln!(out, "kind = \"{}\"", channel.kind.name());

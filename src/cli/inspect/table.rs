@@ -50,7 +50,7 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     out
 }
 
-/// A channel's name, kind, type, size, number of time points, voxel size and window.
+/// Summarises a channel in a line, for the list at the top.
 fn in_one_line(channel: &ChannelDescription) -> String {
     let size = channel.levels.first().map(|level| level.size);
     let [x, y, z] = size.unwrap_or_default();
@@ -62,7 +62,7 @@ fn in_one_line(channel: &ChannelDescription) -> String {
         let _ = write!(line, ", {}", counted(times, "time"));
     }
     if let Some(size) = channel.facts.voxel_size {
-        let voxel = voxel(size, channel.facts.voxel_unit.as_deref());
+        let voxel = voxel_text(size, channel.facts.voxel_unit.as_deref());
         let _ = write!(line, ", voxels of {voxel}");
     }
     if let Some([lo, hi]) = channel.window {
@@ -98,7 +98,7 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
         let _ = writeln!(out, "  times    {times}");
     }
     if let Some(size) = facts.voxel_size {
-        let voxel = voxel(size, facts.voxel_unit.as_deref());
+        let voxel = voxel_text(size, facts.voxel_unit.as_deref());
         let _ = writeln!(out, "  voxel    {voxel} (x × y × z)");
     }
     if let Some(transform) = &channel.transform
@@ -124,13 +124,11 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
 }
 
 /// A voxel size with its unit; in nanometres if an edge is shorter than a thousandth of the unit.
-fn voxel(size: Xyz<f64>, unit: Option<&str>) -> String {
-    let nanometres = unit
-        .and_then(units::in_nanometres)
-        .filter(|_| size.x.min(size.y).min(size.z) < 1e-3);
-    let (size, unit) = match nanometres {
-        Some(factor) => (size.map(|edge| edge * factor), "nm".to_owned()),
-        None => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
+fn voxel_text(size: Xyz<f64>, unit: Option<&str>) -> String {
+    let is_tiny = size.x.min(size.y).min(size.z) < 1e-3;
+    let (size, unit) = match unit.and_then(units::in_nanometres) {
+        Some(factor) if is_tiny => (size.map(|edge| edge * factor), "nm".to_owned()),
+        _ => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
     };
     // Seven significant digits (`.6e` prints six after the first): 32-bit floats hold no more.
     let Xyz { x, y, z } = size.map(|edge| format!("{edge:.6e}").parse().unwrap_or(edge));
@@ -161,7 +159,7 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
         "  {:<8} {size:<22} {factor:<11} {tiles} ({from})",
         level.level
     );
-    if let Some(requests) = requests(cost) {
+    if let Some(requests) = requests_text(cost) {
         let _ = writeln!(out, "  fetched  {requests}");
     }
 }
@@ -219,7 +217,7 @@ fn describe_pass_through(out: &mut String, cost: &LevelCost) {
 }
 
 /// The requests to a store that a tile of each plane takes; `None` for local files.
-fn requests(cost: &LevelCost) -> Option<String> {
+fn requests_text(cost: &LevelCost) -> Option<String> {
     let mut planes = Vec::new();
     for plane in Plane::ALL {
         let Some(store) = cost.tile.get(plane.name()).and_then(|tile| tile.store) else {

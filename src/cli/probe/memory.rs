@@ -6,8 +6,8 @@
 //! would then take the memory.
 //!
 //! The system knows how much is allocated, but a confined process cannot read `/proc`. Hence the
-//! system's limit (`RLIMIT_DATA`) is set far above ours, and the room between both is reserved for
-//! a moment: that fails if more than our limit is allocated.
+//! system's limit (`RLIMIT_DATA`) is set [`ROOM`] above ours, and a measurement allocates [`ROOM`]
+//! for a moment: that fails if more than our limit is allocated already.
 
 use std::io;
 use std::thread;
@@ -25,8 +25,8 @@ const ROOM: u64 = 1 << 40;
 /// The interval between two measurements: too short for much more than the limit to be written.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Limits the memory of this process to `max_bytes` bytes, on a thread of its own. Where it cannot
-/// be measured, allocations beyond the limit fail.
+/// Limits the memory of this process to `max_bytes` bytes, on a thread of its own. If the memory
+/// cannot be measured, allocations beyond the limit fail.
 pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
     limits::dump_no_core();
     limits::allow_memory(max_bytes + ROOM);
@@ -38,8 +38,8 @@ pub(super) fn watch(max_bytes: u64) -> io::Result<()> {
     start_thread("memory", end_if_exceeded)
 }
 
-/// Ends the process if the limit is exceeded twice in a row: damaged lengths lead to allocations
-/// that are given up at once, when the file proves to be shorter.
+/// Ends the process if the limit is exceeded twice in a row. Once is no reason: a damaged length
+/// may lead to an allocation that libhdf5 frees at once, when the file proves to be shorter.
 fn end_if_exceeded() {
     let mut was_exceeded = false;
     loop {
