@@ -151,8 +151,8 @@ impl Dataset {
         })
     }
 
-    /// The part of a box of the channel `first` that another channel covers, shifted by whole
-    /// voxels.
+    /// The voxels of the channel `other` in the box `whole` of the channel `first`. The channels are
+    /// shifted against each other by whole voxels.
     fn cut_beside(
         &self,
         first: &Channel,

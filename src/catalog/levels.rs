@@ -45,6 +45,7 @@ impl ChannelLevels {
         let mut finest_shape: Option<VolumeShape> = None;
         for level in &found.levels {
             let opened = open_level(file, level, found.kind, |shape| {
+                // The first level that can be opened is the finest.
                 let finest = finest_shape.get_or_insert_with(|| shape.clone());
                 let factor = level
                     .factor

@@ -96,10 +96,10 @@ fn overview_level(
         .map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
     for tiles_down in [1, MAX_TILES] {
         let max_rows = tiles_down * TILE as u64;
-        let mut drawn = drawn.clone();
-        let found = drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= max_rows);
-        if found.is_some() {
-            return found;
+        for (view, (columns, rows)) in drawn.clone() {
+            if columns <= TILE as u64 && rows <= max_rows {
+                return Some((view, (columns, rows)));
+            }
         }
     }
     None
