@@ -127,7 +127,8 @@ impl SharedResources {
 /// than one secret.
 const MAX_VISIBLE_PARTS: usize = 64;
 
-/// The limits that decide which levels and chunk shapes there are.
+/// The limits on the voxels of a tile and of a box. They decide which levels and chunk shapes are
+/// served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct CatalogLimits {
     voxels_per_tile: u64,
@@ -150,12 +151,12 @@ pub struct Dataset {
     pub token: Name,
     /// The settings that it was opened with.
     pub settings: Arc<DatasetSettings>,
-    /// The settings among them that decide about pixels.
+    /// The part of the settings that decides about pixels.
     pub style: DatasetStyle,
     /// Whether one of its files may grow. Requests see the file as it was when it was last opened.
     pub growing: bool,
-    /// Whether one of its files is being written now: the file is marked so and has changed within
-    /// [`LIVE`], or the settings say so.
+    /// Whether one of its files is being written now: the file is marked as being written and has
+    /// changed within [`LIVE`], or the settings say so.
     pub live: bool,
     /// The folder of its file, or of its first channel's file, without symbolic links.
     folder: PathBuf,
@@ -201,8 +202,8 @@ impl Dataset {
         }
     }
 
-    /// Whether a file of its channels has changed since it was opened. Accesses the file system for
-    /// every file.
+    /// Checks whether a file of its channels has changed since it was opened. Accesses the file
+    /// system for every file.
     pub fn find_change(&self) -> bool {
         for channel in self.channels.values() {
             channel.watch.check();
@@ -232,9 +233,9 @@ impl Dataset {
             .any(|file| file.is_growing() && file.was_modified_within(LIVE))
     }
 
-    /// How many windows and statistics of its channels are known, plus how often its tables of
-    /// names have been read. The number never falls, because channels are sampled once: documents
-    /// that were built at a lower number are outdated.
+    /// A number that tells whether documents are outdated: those built at a lower number are. It
+    /// counts the known windows and statistics of its channels, and the reads of its tables of
+    /// names. It never falls, because channels are sampled once.
     pub fn measured(&self) -> usize {
         let mut count = 0;
         for channel in self.channels.values() {
@@ -263,8 +264,8 @@ impl Dataset {
 
     /// The channels in the order in which they are listed: first the channel that the file says is
     /// to be shown first, then the channels that its format declares as data, then the largest.
-    /// The size of channels that are configured by path is not known: like other ties, they are in
-    /// the order of their names.
+    /// Ties are in the order of their names, and so are channels that are configured by path,
+    /// because their size is not known.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
         let mut listed: Vec<_> = self.channels.values().collect();
         listed.sort_by_key(|channel| channel.list_order);
@@ -320,19 +321,21 @@ impl Dataset {
     /// configured size replaces everything that the files say.
     fn is_registered(&self) -> bool {
         *self.derived.registered.get_or_init(|| {
-            let mut channels = self.channels.values();
-            self.style.voxel_size.is_none()
-                && channels.any(|channel| {
-                    // There are no words for a transform that only scales by the voxel size.
-                    let words = channel.transforms.in_words(channel.facts.voxel_size, "");
-                    channel.offset.is_none() && words.is_some()
-                })
+            if self.style.voxel_size.is_some() {
+                return false;
+            }
+            self.channels.values().any(|channel| {
+                // There are no words for a transform that only scales by the voxel size.
+                let words = channel.transforms.in_words(channel.facts.voxel_size, "");
+                channel.offset.is_none() && words.is_some()
+            })
         })
     }
 
     /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel
     /// unless the dataset [is registered](Self::is_registered). A configured position in the tiles
-    /// overrides the position that the file states.
+    /// overrides the position that the file states, except for the first channel: the positions of
+    /// the other channels are relative to it.
     pub(crate) fn transforms(&self, channel: &Channel) -> Transforms {
         let Some(first) = self.first_channel().filter(|_| self.is_registered()) else {
             return Transforms::default();
@@ -341,8 +344,9 @@ impl Dataset {
         if (channel.offset.is_none() || is_first) && channel.transforms.first().is_some() {
             return channel.transforms.clone();
         }
-        // Otherwise it begins at its distance from the first channel: in the space of that channel
-        // if it is placed relative to it and has voxels of the same size.
+        // Otherwise its position is its distance from the first channel. Its axes are those of the
+        // first channel if it is placed relative to that and has voxels of the same size; else they
+        // are only scaled by its voxel size.
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
         let has_same_voxels = first.facts.voxel_size == channel.facts.voxel_size
             && first.facts.voxel_unit == channel.facts.voxel_unit;
@@ -400,16 +404,15 @@ impl Catalog {
         self.closed.get(token) == Some(&Closed::Waiting)
     }
 
-    /// A copy of the catalogue after these datasets were opened.
-    pub fn with<'a>(&self, opened: impl IntoIterator<Item = &'a OpenedDataset>) -> Self {
+    /// A copy of the catalogue, updated by the outcome of opening each of these datasets.
+    pub fn with<'a>(&self, all_opened: impl IntoIterator<Item = &'a OpenedDataset>) -> Self {
         let mut datasets = self.datasets.clone();
         let mut closed = self.closed.clone();
-        for opened in opened {
+        for opened in all_opened {
             let token = &opened.dataset.token;
             match opened.outcome {
                 OpeningOutcome::Open => {
-                    let has_same_limits = opened.dataset.limits == self.limits;
-                    let dataset = if has_same_limits {
+                    let dataset = if opened.dataset.limits == self.limits {
                         Arc::clone(&opened.dataset)
                     } else {
                         Arc::new(opened.dataset.with_limits(self.limits))
@@ -446,13 +449,12 @@ impl Catalog {
         self.closed.retain(|token, _| wanted(token));
     }
 
-    /// The number of this catalogue among the catalogues that are served one after the other; its
-    /// visible parts have the same number.
+    /// How many catalogues were served before this one; its visible parts have the same number.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// This catalogue, numbered as the one that is served after `before`.
+    /// This catalogue, with the generation that follows the one of `before`.
     pub fn after(self, before: &Self) -> Self {
         Self {
             generation: before.generation + 1,

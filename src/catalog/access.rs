@@ -63,16 +63,13 @@ impl AccessRules {
         for (index, given) in settings.iter().enumerate() {
             let key = format!("access[{index}].secrets");
             // The path is empty if it was missing or wrong, which the configuration reports itself.
-            let is_given = !given.secrets.as_os_str().is_empty();
-            let secrets = if is_given {
-                read_secrets(&given.secrets)
-            } else {
-                Ok(Vec::new())
-            };
-            let secrets = secrets.unwrap_or_else(|problem| {
-                faults.push(Fault::new(key.as_str(), problem));
-                Vec::new()
-            });
+            let mut secrets = Vec::new();
+            if !given.secrets.as_os_str().is_empty() {
+                match read_secrets(&given.secrets) {
+                    Ok(read) => secrets = read,
+                    Err(problem) => faults.push(Fault::new(key.as_str(), problem)),
+                }
+            }
             if secrets.iter().any(|secret| secret.len() < SHORTEST_SAFE) {
                 warnings.push(format!(
                     "{key}: {} has a secret of less than {SHORTEST_SAFE} characters, which can be guessed",
@@ -105,7 +102,7 @@ impl AccessRules {
         let presented: Vec<Hash> = presented.into_iter().map(digest).collect();
         let mut opened = BTreeSet::new();
         for (index, entry) in self.entries.iter().enumerate() {
-            // Goes on after a match: otherwise the time taken would tell of it.
+            // The comparisons go on after a match: otherwise the time taken would tell of it.
             let mut is_opened = false;
             for known in &entry.secrets {
                 for given in &presented {
@@ -126,9 +123,9 @@ impl AccessRules {
         protecting.peek().is_none() || protecting.any(|index| grants.0.contains(&index))
     }
 
-    /// Whether a request may learn that there is no dataset of this name. It may not if a dataset
-    /// that is hidden from it could have that name: so it must have opened an entry that covers the
-    /// name, or all entries.
+    /// Whether a request may learn that there is no dataset of this name: only if it has opened an
+    /// entry that covers the name, or all entries. Otherwise the answers would show which names are
+    /// protected.
     pub fn tells_absence(&self, dataset: &Name, grants: &Grants) -> bool {
         self.opens_all(grants)
             || self

@@ -2,8 +2,7 @@
 //!
 //! A tile is expensive if it reads or inflates more than [`MAX_BYTES`] (at half a gigabyte per
 //! second, an eighth of a second of one core), or takes more than [`MAX_READS`] reads. If its level
-//! is stored, the chunk shape does not suit the plane; if its level is computed, the level should
-//! be stored.
+//! is stored, the chunk shape does not suit the plane; otherwise the level should be stored.
 
 use std::path::{Path, PathBuf};
 
@@ -116,7 +115,7 @@ fn expensive_planes(levels: &[CostedLevel<'_>]) -> Vec<Plane> {
     planes
 }
 
-/// Why tiles of stored levels are expensive, if they are.
+/// Why tiles of stored levels are expensive in the expensive planes; `None` if there are none.
 fn storage_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
     // Only stored levels have a storage.
     let worst_by_level = levels.iter().filter_map(|(level, cost)| {
@@ -141,8 +140,8 @@ fn storage_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<St
     ))
 }
 
-/// Why computed levels are expensive, or not served in all planes, if they are; planes in which
-/// stored levels are expensive do not count.
+/// The problem with levels that are not stored, if some are expensive or not served in all planes.
+/// Planes in which stored levels are expensive are ignored: there, storing more levels is no cure.
 fn unstored_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<String> {
     let mut numbers = Vec::new();
     let mut tiles = Vec::new();
@@ -159,8 +158,9 @@ fn unstored_problem(levels: &[CostedLevel<'_>], expensive: &[Plane]) -> Option<S
         }
     }
     let worst = tiles.into_iter().max_by_key(cost_in_bytes);
-    let takes = worst.map(|worst| format!(", and a tile takes up to {}", cost_text(&worst)));
-    let takes = takes.unwrap_or_default();
+    let takes = worst.map_or(String::new(), |worst| {
+        format!(", and a tile takes up to {}", cost_text(&worst))
+    });
     let limit = if are_all_offered {
         ""
     } else {

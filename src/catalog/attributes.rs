@@ -1,4 +1,4 @@
-//! The attributes of a file, for people.
+//! The attributes of a file, shown to people who inspect it.
 //!
 //! A trial reads them before a server does, within the same limits.
 
@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Dataset;
 
-/// The attributes of groups and datasets: by the path of the object, the values by the names of the
-/// attributes. Values are text; long values are cut.
+/// The attributes of groups and datasets. The outer keys are the paths of the objects, the inner
+/// ones the names of the attributes. Values are text; long values are cut.
 pub type FileAttributes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The maximum number of groups and datasets whose attributes are read.

@@ -104,7 +104,7 @@ impl Catalog {
 }
 
 impl Dataset {
-    /// A box of a channel, at a time point that it has.
+    /// A box of a channel at one of its time points.
     pub(super) fn cut(
         &self,
         channel: &Channel,
@@ -151,8 +151,8 @@ impl Dataset {
         })
     }
 
-    /// The part of a box of the channel `first` that another channel covers, shifted by whole
-    /// voxels.
+    /// The voxels of the channel `other` in the box `whole` of the channel `first`. The channels are
+    /// shifted against each other by whole voxels.
     fn cut_beside(
         &self,
         first: &Channel,
@@ -186,6 +186,7 @@ impl Dataset {
             start: other_start,
             size: view.size,
         };
+        // The part is empty if the other channel does not reach into the box.
         let mut place = Xyz::all(0);
         let mut region = Region::whole(Xyz::all(0));
         if let Some(common) = wanted.intersection(&covered) {
@@ -246,8 +247,8 @@ impl Dataset {
             return Ok(between.translation().map(|along| along.round() as i64));
         }
         let words = Transforms::from(Some(between)).in_words(Some(Xyz::all(1.0)), "voxels");
-        let words = words.as_deref().unwrap_or("slightly scaled");
-        Err(format!("the voxels of {} are {words}", other.name))
+        let difference = words.as_deref().unwrap_or("slightly scaled");
+        Err(format!("the voxels of {} are {difference}", other.name))
     }
 
     /// Where a channel's voxels lie at a time point, in nanometres if the unit is known. A channel
@@ -271,18 +272,18 @@ impl Dataset {
         checked.is_ok()
     }
 
-    /// Fails if reading `voxels` stored voxels of each volume of a level exceeds the limit, or if
-    /// decoding the chunks that hold them exceeds [`MAX_WASTE`] times the limit.
+    /// Fails if reading `voxels_per_volume` stored voxels of each volume of a level exceeds the
+    /// limit, or if decoding the chunks that hold them exceeds [`MAX_WASTE`] times the limit.
     fn ensure_affordable(
         &self,
         channel: &Channel,
         view: &LevelView,
-        voxels: u64,
-        decoded_voxels: impl Fn(&VolumeShape) -> u64,
+        voxels_per_volume: u64,
+        decoded_of: impl Fn(&VolumeShape) -> u64,
     ) -> Result<(), NotFound> {
         let limit = self.limits.voxels_per_box;
         let volumes = &channel.source(view).volumes;
-        let voxels = voxels.saturating_mul(volumes.len() as u64);
+        let voxels = voxels_per_volume.saturating_mul(volumes.len() as u64);
         if voxels > limit {
             return Err(NotFound::TooLarge(format!(
                 "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
@@ -290,7 +291,7 @@ impl Dataset {
         }
         let decoded = volumes
             .iter()
-            .map(|volume| decoded_voxels(volume.shape()))
+            .map(|volume| decoded_of(volume.shape()))
             .fold(0, u64::saturating_add);
         if decoded / MAX_WASTE > limit {
             return Err(NotFound::TooLarge(format!(

@@ -53,7 +53,7 @@ pub struct Channel {
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
     pub has_gaps: bool,
     /// Sorts channels in lists: by how likely the file was written for the channel, then by its
-    /// number of voxels, then by the part of complex numbers that it shows.
+    /// number of voxels, largest first, then by the part of complex numbers that it shows.
     pub(super) list_order: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows the stored values although the file says how to convert them.
     pub shows_stored_values: bool,
@@ -151,8 +151,8 @@ fn is_series(level: &FoundLevel) -> bool {
 }
 
 impl Channel {
-    /// A channel that a layout has found, with its settings and its levels, of which there is at
-    /// least one; not yet sampled.
+    /// A channel that a layout has found, with its settings and at least one level. It has not been
+    /// sampled yet.
     pub(super) fn new(
         file: &OpenFile,
         found: FoundChannel,
@@ -163,10 +163,10 @@ impl Channel {
     ) -> Self {
         let stored = levels.stored.iter();
         let fingerprints: Vec<_> = stored.clone().map(|level| level.fingerprint).collect();
-        let files = stored
+        let level_files = stored
             .chain(&levels.pyramid_levels)
             .flat_map(StoredLevel::files);
-        let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
+        let files: BTreeSet<_> = level_files.chain(file.watched()).cloned().collect();
         let VolumeShape { voxel, times, .. } = levels.stored[0].shape;
         let window_source = WindowSource::new(given.window, &found, voxel);
         let window = match window_source {
@@ -215,7 +215,7 @@ impl Channel {
         self.window.get().copied()
     }
 
-    /// Whether the window is always from the percentiles of a sample.
+    /// Whether the window always comes from the percentiles of a sample.
     pub fn is_measured(&self) -> bool {
         matches!(self.window_source, WindowSource::Measured)
     }
@@ -273,12 +273,13 @@ impl Channel {
     }
 
     /// Takes over the statistics of `before`, this channel before its files grew: otherwise its
-    /// window would change with each slice. New statistics are due when its number of voxels at
-    /// all times has reached the next power of two, if its kind or type is another, or if a file was
-    /// rewritten.
+    /// window would change with each slice. New statistics are due when the number of voxels of all
+    /// its time points has reached the next power of two, if its kind or type is another, or if a
+    /// file was rewritten.
     pub(super) fn reuse_survey(&self, before: &Channel) {
-        let growths = before.watch.files().map(FileIdentity::growth);
-        if !self.watch.files().map(FileIdentity::growth).eq(growths) {
+        // Growth does not change these.
+        let ids_before = before.watch.files().map(FileIdentity::growth);
+        if !self.watch.files().map(FileIdentity::growth).eq(ids_before) {
             return;
         }
         let is_alike = self.kind == before.kind
@@ -289,7 +290,7 @@ impl Channel {
         }
     }
 
-    /// The number of its voxels as a power of two, rounded down.
+    /// The number of voxels of all its time points as a power of two, rounded down: 3 for 8 to 15.
     fn magnitude(&self) -> Option<u32> {
         self.size()
             .volume()
@@ -359,8 +360,8 @@ impl Channel {
         level_view(&self.levels, level, scaling)
     }
 
-    /// If its voxels cannot be decoded: why it is left out of chunked formats, whose clients would
-    /// request its chunks again and again.
+    /// Why its voxels cannot be decoded; `None` if they can. Chunked formats leave such a channel
+    /// out, because their clients would request its chunks again and again.
     pub(super) fn undecodable(&self) -> Option<String> {
         let filter = self
             .levels
@@ -371,7 +372,8 @@ impl Channel {
         ))
     }
 
-    /// Whether its own file lacks a level; sidecars are not considered.
+    /// Whether a level is neither stored nor precomputed in the channel's own file. Sidecars do not
+    /// count.
     pub fn lacks(&self, view: &LevelView) -> bool {
         let mut in_file = self
             .pyramid_levels
@@ -497,7 +499,7 @@ impl Channel {
         self.time_from(0)
     }
 
-    /// The first time point from `wanted` on that exists, else the last before it.
+    /// The first time point that exists from `wanted` onwards, else the last one before it.
     fn time_from(&self, wanted: u64) -> u64 {
         let mut candidates = (wanted..self.times).chain((0..wanted).rev());
         candidates.find(|time| self.has(*time)).unwrap_or(wanted)
@@ -508,7 +510,7 @@ impl Channel {
         self.finest().shape.has(time)
     }
 
-    /// The first slice from the middle along z on that exists, else the last before it.
+    /// The first slice that exists from the middle along z onwards, else the last one before it.
     pub(super) fn slice_to_show(&self) -> u64 {
         let size = self.size();
         let middle = size.z / 2;

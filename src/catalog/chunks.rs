@@ -58,8 +58,8 @@ impl StoredLevel {
         Some(self.shape.chunk)
     }
 
-    /// The chunk shape, clipped to the level, if it suits clients that get voxels of a type, or the
-    /// reason why it does not.
+    /// The chunk shape, clipped to the level, if it suits clients to which the voxels are sent as
+    /// this type; otherwise the reason why it does not.
     pub(super) fn suitable_chunk(&self, voxel: VoxelType) -> Result<Xyz<u64>, String> {
         let voxel_bytes = (voxel.stored_bytes() * self.volumes.len()) as u64;
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;

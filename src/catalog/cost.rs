@@ -1,4 +1,5 @@
-//! The cost of rendering one whole tile of each level and plane of a dataset with cold caches.
+//! The cost of rendering one whole tile of each level and plane of a dataset with cold caches, for
+//! `voltile inspect`.
 //!
 //! The tile is the first (row 0, column 0) of the middle slice, read from the stored level that it
 //! is derived from; its pixels are square if the server makes them square.
@@ -16,7 +17,7 @@ use voltile_hdf5::volume::{Access, Positions, ReadCost, ReadError, Tally};
 
 use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel};
 
-/// The maximum number of datasets of a series whose chunks are counted.
+/// The maximum number of datasets of a series that are opened to count their chunks.
 const MAX_COUNTED: usize = 64;
 
 /// The description of a dataset with all its levels and their costs.

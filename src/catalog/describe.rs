@@ -84,8 +84,8 @@ impl Catalog {
         }
     }
 
-    /// Describes one dataset, including the statistics of its channels. `problems`: for each
-    /// channel in the order of the list, why it could not be sampled.
+    /// Describes one dataset, including the statistics of its channels. `problems` says for each
+    /// channel, in the order of the list, why it could not be sampled.
     pub fn describe_sampled(
         &self,
         dataset: &Dataset,
@@ -282,7 +282,7 @@ impl Dataset {
         })
     }
 
-    /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address`:
+    /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address` is
     /// the token, perhaps with the version.
     pub fn sample_path(&self, address: &str, channel: &Channel, plane: Plane) -> String {
         let middle = self.middle_slice(channel, plane);

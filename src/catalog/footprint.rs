@@ -1,4 +1,5 @@
-//! The stored voxels that something is made from.
+//! The stored voxels that an answer or a sample is made from: they are fetched from a store ahead
+//! of reading, and must be final for the answer to be kept.
 
 use std::sync::Arc;
 

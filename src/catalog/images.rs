@@ -1,8 +1,8 @@
 //! Channels as images of chunked formats: which levels they have, in which chunks, and which
 //! channels form one image.
 //!
-//! All of it follows from metadata, and is determined once for each generation of a dataset and its
-//! limits. No data is read.
+//! The images follow from metadata alone. They are determined once for each generation of a dataset
+//! and its limits.
 
 mod array;
 mod chunks;
@@ -132,7 +132,10 @@ impl ZarrImage {
 
     /// The arrays of one of its label images, or its own.
     pub fn arrays(&self, label: Option<&Name>) -> Result<Multiscale<'_>, NotFound> {
-        label.map_or_else(|| Ok(self.multiscale()), |label| self.label(label))
+        match label {
+            Some(name) => self.label(name),
+            None => Ok(self.multiscale()),
+        }
     }
 
     /// The names of its label images.
@@ -143,12 +146,12 @@ impl ZarrImage {
     /// One of its label images. It has the axes of the image, of extent 1 where labels do not vary.
     pub fn label(&self, name: &Name) -> Result<Multiscale<'_>, NotFound> {
         let levels = self.label_levels().and_then(|labels| labels.get(name));
-        let found = levels.zip(self.dataset.channels.get(name));
-        let (levels, channel) = found.ok_or_else(|| {
+        let Some((levels, channel)) = levels.zip(self.dataset.channels.get(name)) else {
             let labels: Vec<&Name> = self.labels().collect();
             let existing = name_list("label images", labels.into_iter());
-            NotFound::Other(format!("the image has no labels {name}; {existing}"))
-        })?;
+            let problem = format!("the image has no labels {name}; {existing}");
+            return Err(NotFound::Other(problem));
+        };
         let axes = self.multiscale().axes;
         Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))
     }
@@ -217,7 +220,7 @@ fn choose_members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -
             && first_levels
                 .iter()
                 .zip(*levels)
-                .all(|(own, other)| own.is_like(other))
+                .all(|(first_level, level)| first_level.is_like(level))
         {
             members.push(other.name.clone());
         }
@@ -243,8 +246,9 @@ impl Channel {
     }
 }
 
-/// The levels of the channel `label` that correspond to the levels of an image; `None` if it holds
-/// no labels, its extents, time points or position are different, or a level cannot be derived.
+/// The levels of the channel `label` that correspond to the levels of an image; `None` if the
+/// channel holds no labels, its extents, time points or position differ from the image's, or a
+/// level cannot be derived.
 fn matching_levels(
     dataset: &Dataset,
     label: &Channel,

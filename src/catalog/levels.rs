@@ -19,8 +19,8 @@ use voltile_hdf5::volume::{
 use super::stored::{LevelSource, StoredLevel};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, first_of};
 
-/// In a series, only this many datasets are opened to find the further files (external, virtual)
-/// that they refer to.
+/// The maximum number of datasets of a series that are opened to find the further files (external,
+/// virtual) that they refer to.
 const MAX_AUDITED: usize = 1000;
 
 /// The levels of a channel.
@@ -29,8 +29,7 @@ pub(super) struct ChannelLevels {
     pub stored: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid`; empty until they are looked for.
     pub pyramid_levels: Vec<StoredLevel>,
-    /// Why levels are not used; filters of usable levels that cannot be decoded, and their missing
-    /// files.
+    /// Notices about levels that are not used, and about usable levels that lack filters or files.
     pub notices: Vec<Notice>,
     /// Whether parts of the usable levels are missing.
     pub has_gaps: bool,
@@ -46,6 +45,7 @@ impl ChannelLevels {
         let mut finest_shape: Option<VolumeShape> = None;
         for level in &found.levels {
             let opened = open_level(file, level, found.kind, |shape| {
+                // The first level that can be opened is the finest.
                 let finest = finest_shape.get_or_insert_with(|| shape.clone());
                 let factor = level
                     .factor
@@ -101,13 +101,14 @@ fn level_number(
             finest.times
         ));
     }
-    let level = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
-    level.filter(|level| !others.iter().any(|other| other.level() == *level)).ok_or_else(|| {
-        format!(
+    let is_taken = |level: Level| others.iter().any(|other| other.level() == level);
+    match Level::from_factor(factor.x) {
+        Some(level) if factor.x == factor.y && !is_taken(level) => Ok(level),
+        _ => Err(format!(
             "it is downsampled by {factor} (x × y × z); the factor must be a power of two, equal in x and y, and \
              different from those of other levels"
-        )
-    })
+        )),
+    }
 }
 
 fn not_used(level: &FoundLevel, reason: &str) -> Notice {
@@ -127,22 +128,22 @@ fn undecodable(level: &StoredLevel) -> impl Iterator<Item = Notice> {
 }
 
 /// Notices about the missing files of a level.
-fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<Item = Notice> {
+fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> Vec<Notice> {
     let path = level.paths.first().unwrap_or_default();
     let raw = first_of(missing.raw.iter().map(|raw| raw.display().to_string()));
     let sources = first_of(missing.sources.iter().cloned());
-    let all = [
-        (
-            "raw files are missing, and tiles of what they hold are errors",
-            raw,
-        ),
-        (
-            "sources are missing; boxes and simple tiles show the fill value there",
-            sources,
-        ),
-    ];
-    let all = all.into_iter().filter(|(_, files)| !files.is_empty());
-    all.map(move |(what, files)| Notice::error(format!("{path} is incomplete: {what}: {files}")))
+    let mut notices = Vec::new();
+    if !raw.is_empty() {
+        notices.push(Notice::error(format!(
+            "{path} is incomplete: raw files are missing, and tiles of what they hold are errors: {raw}"
+        )));
+    }
+    if !sources.is_empty() {
+        notices.push(Notice::error(format!(
+            "{path} is incomplete: sources are missing; boxes and simple tiles show the fill value there: {sources}"
+        )));
+    }
+    notices
 }
 
 /// Whether whole parts of a level along z are missing.
@@ -158,7 +159,7 @@ pub(super) fn open_pyramid_level(
     kind: Kind,
     sidecar: Option<&str>,
 ) -> Result<StoredLevel, String> {
-    // No level has the factor 0.
+    // A level without a factor is refused below: no level has the factor 0.
     let factor = level.factor.unwrap_or(Xyz::all(0));
     let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
@@ -169,8 +170,8 @@ pub(super) fn open_pyramid_level(
     })
 }
 
-/// Opens a level. `number_of` returns its number and its z factor, given its shape, or why it
-/// cannot be used. The second value: the files that it refers to but that do not exist.
+/// Opens a level, and lists the files that it refers to but that do not exist. `number_of` gets the
+/// shape of the level, and returns its number and z factor, or why it cannot be used.
 fn open_level(
     file: &OpenFile,
     found: &FoundLevel,
@@ -228,8 +229,8 @@ fn open_volumes(
         .collect()
 }
 
-/// The files that contain the datasets of a level or that they refer to, and those of them that do
-/// not exist.
+/// The files that contain the datasets of a level or that the datasets refer to, and the files
+/// among them that do not exist.
 fn referred_files(
     file: &OpenFile,
     paths: &Paths,
@@ -271,43 +272,39 @@ fn without_palette(view: &View) -> View {
 /// One view for each of red, green and blue.
 fn colour_views(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
     if let Some(palette) = view.values.as_ref().filter(|values| values.is_palette()) {
-        return Ok((0..3)
-            .map(|component| View {
-                values: palette.component(component),
-                ..view.clone()
-            })
-            .collect());
+        let colours = (0..3).map(|component| View {
+            values: palette.component(component),
+            ..view.clone()
+        });
+        return Ok(colours.collect());
     }
-    let extent = view
-        .axes
-        .position(AxisName::C)
-        .and_then(|position| shape.get(position));
-    match extent {
-        Some(3 | 4) => Ok((0..3)
-            .map(|component| {
-                let mut view = view.clone();
-                view.fixed.retain(|(axis, _)| *axis != AxisName::C);
-                view.fixed.push((AxisName::C, component));
-                view
-            })
-            .collect()),
-        _ => Err(format!(
+    let axis = view.axes.position(AxisName::C);
+    let Some(3 | 4) = axis.and_then(|axis| shape.get(axis)) else {
+        return Err(format!(
             "kind = \"rgb\" needs an axis c of extent 3 or 4; its axes are \"{}\" and its shape is {shape:?}",
             view.axes
-        )),
+        ));
+    };
+    let mut views = Vec::new();
+    for component in 0..3 {
+        let mut colour = view.clone();
+        colour.fixed.retain(|(axis, _)| *axis != AxisName::C);
+        colour.fixed.push((AxisName::C, component));
+        views.push(colour);
     }
+    Ok(views)
 }
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
     let stored = match view.part.filter(|part| part.is_computed()) {
         // Phase or magnitude.
-        Some(shown) => {
+        Some(part) => {
             let mut part_view = view.clone();
             part_view.part = Some(ComplexPart::Real);
             let real = open_stored(file, paths, &part_view)?;
             part_view.part = Some(ComplexPart::Imaginary);
             let imaginary = open_stored(file, paths, &part_view)?;
-            Arc::new(Polar::new([real, imaginary], shown == ComplexPart::Phase))
+            Arc::new(Polar::new([real, imaginary], part == ComplexPart::Phase))
         }
         None => open_stored(file, paths, view)?,
     };
@@ -356,10 +353,11 @@ fn open_frames(
 
 /// Parts that follow each other along z; parts whose datasets do not exist are missing.
 fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Series, OpenError> {
-    let paths = parts.iter().map(|part| part.path.clone());
-    let paths: Vec<Option<String>> = paths
-        .map(|path| path.filter(|path| file.has(path)))
-        .collect();
+    let mut paths = Vec::new();
+    for part in parts {
+        let path = part.path.as_ref();
+        paths.push(path.filter(|path| file.has(path)).cloned());
+    }
     let depths: Vec<u64> = parts.iter().map(|part| part.depth).collect();
     Ok(open_series(file, &paths, view)?.along_z(&depths))
 }
@@ -403,8 +401,8 @@ fn open_one(file: &OpenFile, path: &str, view: &View) -> Result<Arc<dyn Volume>,
     }
 }
 
-/// The downsample factor implied by two sizes, whether the smaller was rounded up or down: `full /
-/// size`, rounded to the nearest whole number, so 2 for 1021 and 510 or 511.
+/// The downsample factor between two sizes: their ratio, rounded to the nearest whole number. It is
+/// 2 for 1021 and 510, and for 1021 and 511: the smaller size may have been rounded down or up.
 fn nearest_ratio(full: u64, size: u64) -> u64 {
     ((2 * full + size) / (2 * size.max(1))).max(1)
 }

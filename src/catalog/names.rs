@@ -27,15 +27,16 @@ pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
 
-/// How long a read of a table waits for the running read of another one.
+/// How long a read of a table makes reads of other tables wait.
 const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The size in bytes of a cache entry without its table.
 const BOOKKEEPING: usize = 1024;
 
-/// The tables that were read last: for each key the table, or why it could not be read, and the
-/// identity of its text file at that time. Clones share them.
+/// The tables of names that were used last. Clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
+    /// By [`Names::key`]: the identity of the text file when it was read, if the table is in one;
+    /// and the table, or why it could not be read.
     cache: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
     /// The maximum size in bytes of all tables together, and of a table that is being read.
     max_bytes: usize,
@@ -48,12 +49,13 @@ pub(super) struct Tables {
 struct ReadingTurns {
     /// When the running read began; `None` if no table is being read.
     began: Mutex<Option<Instant>>,
+    /// Notified when a read ends.
     ended: Condvar,
 }
 
 impl ReadingTurns {
-    /// Runs `read` when no other read runs, or when the running one has taken [`LONGEST_READ`]: its
-    /// file may never answer.
+    /// Runs `read` when no other read runs, or when the other read has taken [`LONGEST_READ`], as
+    /// its file may never answer.
     fn run<T>(&self, read: impl FnOnce() -> T) -> T {
         let mut running = self.began.lock();
         while let Some(left) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {

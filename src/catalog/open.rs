@@ -34,13 +34,14 @@ use crate::layout::{self, FoundChannel, Rank};
 pub struct OpenedCatalog {
     /// Everything that could be opened.
     pub catalog: Catalog,
-    /// Everything that could not, by the key of its setting.
+    /// Why other datasets, channels or files of secrets could not be opened, by the key of the
+    /// setting.
     pub faults: Vec<Fault>,
     /// The notices about the datasets that were opened, by the key of the dataset or the channel.
     pub notices: Vec<(Severity, Fault)>,
-    /// Datasets found in a folder that could not be opened, although the rest is served.
+    /// Why datasets that were found in a folder are left out.
     pub unopened: Vec<(Name, Fault)>,
-    /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
+    /// Why datasets cannot be opened until their store answers; the catalogue knows their names.
     pub unreachable: Vec<Fault>,
     /// Problems that are not faults, such as misspelt names in access rules.
     pub warnings: Vec<String>,
@@ -55,7 +56,7 @@ pub struct OpenedDataset {
     pub before: Option<Arc<Dataset>>,
     /// The consequence for the catalogue.
     pub outcome: OpeningOutcome,
-    /// Everything that could not be opened.
+    /// Why the dataset or some of its channels could not be opened.
     pub faults: Vec<Fault>,
 }
 
@@ -64,7 +65,7 @@ pub struct OpenedDataset {
 pub enum OpeningOutcome {
     /// It has no faults, and is served.
     Open,
-    /// Its previous generation, which has the same settings, is kept.
+    /// It has faults; its previous generation, which has the same settings, is kept.
     Kept,
     /// It is closed until its store answers.
     Unreachable,
@@ -93,7 +94,7 @@ pub(crate) fn accept_all(_: config::Files, trials: Vec<Trial>) -> Receiver<Verdi
 /// The trials that have been started.
 struct RunningTrials {
     verdicts: Receiver<Verdict>,
-    /// The number of trials of each file that have not ended; only files that have such a trial.
+    /// The number of unfinished trials of each file; a file without any has no entry.
     running: BTreeMap<Location, usize>,
     /// The files that must not be opened, with the reason.
     refused: Vec<(Location, String)>,
@@ -171,28 +172,25 @@ impl Catalog {
         let mut empty = Self::empty(files, settings, metrics, activity);
         let mut tokens: Vec<Name> = settings.datasets.keys().cloned().collect();
         tokens.retain(|token| !waiting.contains(token));
-        let opened = empty.open_all(settings, tokens, run_trials);
+        let all_opened = empty.open_all(settings, tokens, run_trials);
         let rules = AccessRules::open(&settings.access);
         empty.access = rules.access;
-        let mut catalog = empty.with(&opened);
+        let mut catalog = empty.with(&all_opened);
         let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
         catalog.closed.extend(waiting);
         let mut faults = Vec::new();
         let mut notices = Vec::new();
         let mut unopened = Vec::new();
         let mut unreachable = Vec::new();
-        for opened in opened {
+        for opened in all_opened {
             let token = &opened.dataset.token;
             notices.extend(opened.dataset.logged_notices());
             match opened.outcome {
                 OpeningOutcome::Unreachable => unreachable.extend(opened.faults),
                 OpeningOutcome::LeftOut => {
-                    unopened.extend(
-                        opened
-                            .faults
-                            .into_iter()
-                            .map(|fault| (token.clone(), fault)),
-                    );
+                    for fault in opened.faults {
+                        unopened.push((token.clone(), fault));
+                    }
                 }
                 OpeningOutcome::Open | OpeningOutcome::Kept | OpeningOutcome::Faulty => {
                     // Channels that could be opened are in the catalogue even if others have
@@ -204,7 +202,7 @@ impl Catalog {
         }
         faults.extend(rules.faults);
         let mut warnings = rules.warnings;
-        warnings.extend(catalog.unknown_names());
+        warnings.extend(catalog.access_warnings());
         OpenedCatalog {
             catalog,
             faults,
@@ -241,7 +239,7 @@ impl Catalog {
         }
     }
 
-    /// This catalogue with other settings, without the datasets that these do not name.
+    /// This catalogue with other settings, without the datasets that the settings do not name.
     pub fn following(&self, settings: &Settings, access: AccessRules) -> Self {
         let mut next = Self {
             limits: CatalogLimits::from(&settings.render),
@@ -275,8 +273,8 @@ impl Catalog {
     }
 
     /// Opens these datasets of the settings, each when the trials of its files have ended, and
-    /// calls `note` with the datasets that were opened together. Datasets that could be opened wait
-    /// for more to be opened together, until no trial has ended for `patience`.
+    /// calls `note` with the datasets that were opened together. To be opened with others, a
+    /// dataset whose trials have ended waits until no other trial has ended for `patience`.
     ///
     /// A dataset that is open with the same settings becomes its next generation: channels whose
     /// files have not changed are kept with their samples, and it is a fault if a channel that was
@@ -293,38 +291,41 @@ impl Catalog {
         for token in tokens {
             wanted.extend(settings.datasets.get(&token).map(|given| (token, given)));
         }
-        let trials = Trial::all(wanted.iter().map(|(_, wanted)| *wanted));
-        let mut trials = RunningTrials::start(run_trials, settings.files, trials);
+        let needed_trials = Trial::all(wanted.iter().map(|(_, given)| *given));
+        let mut trials = RunningTrials::start(run_trials, settings.files, needed_trials);
         let mut is_one_ready = false;
         while !wanted.is_empty() {
-            is_one_ready =
-                is_one_ready || wanted.iter().any(|(_, wanted)| trials.have_ended(wanted));
+            is_one_ready = is_one_ready || wanted.iter().any(|(_, given)| trials.have_ended(given));
             if trials.wait(is_one_ready.then_some(patience)) {
+                // A trial has ended: more datasets may be ready.
                 continue;
             }
             is_one_ready = false;
-            let ready = wanted.extract_if(.., |(_, wanted)| trials.have_ended(wanted));
+            let ready = wanted.extract_if(.., |(_, given)| trials.have_ended(given));
             let ready: Vec<_> = ready.collect();
-            let _held = self.shared.files.keep_open();
+            let _open_files = self.shared.files.keep_open();
             self.forget_files(&ready);
             self.shared.files.refuse(trials.refused.iter().cloned());
             let mut sidecars = Sidecars::default();
-            let opened = ready
-                .iter()
-                .map(|(token, wanted)| self.open_dataset(token, wanted, &mut sidecars));
-            note(opened.collect());
+            let mut opened = Vec::new();
+            for (token, given) in &ready {
+                opened.push(self.open_dataset(token, given, &mut sidecars));
+            }
+            note(opened);
         }
         self.shared.files.save_metadata();
     }
 
     /// Forgets the files of these datasets, so that they are opened anew, changed or not.
     fn forget_files(&self, wanted: &[(Name, &DatasetSettings)]) {
-        let named = wanted.iter().flat_map(|(_, wanted)| wanted.files());
-        let named: Vec<Location> = named.filter_map(|file| file.resolved().ok()).collect();
-        let open = wanted.iter().filter_map(|(token, _)| self.dataset(token));
-        let of_open = open.flat_map(|dataset| dataset.identities());
-        let of_open = of_open.map(FileIdentity::location);
-        self.shared.files.forget(named.iter().chain(of_open));
+        let mut files: Vec<Location> = Vec::new();
+        for (token, given) in wanted {
+            files.extend(given.files().filter_map(|file| file.resolved().ok()));
+            if let Some(open) = self.dataset(token) {
+                files.extend(open.identities().map(|file| file.location().clone()));
+            }
+        }
+        self.shared.files.forget(&files);
     }
 
     /// Opens a dataset whose files have been tried: as the next generation, if it is already open
@@ -373,7 +374,7 @@ impl Catalog {
     /// A warning for each name in the access rules that no dataset has, and for each public dataset
     /// whose token is a protected one with a number appended or a folder before it, such as
     /// `brain_2` and `run1.brain`.
-    pub fn unknown_names(&self) -> Vec<String> {
+    pub fn access_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let unknown = self.access.unknown_names(|name| {
             let mut tokens = self.datasets.keys().chain(self.closed.keys());
@@ -439,8 +440,8 @@ impl DatasetSettings {
     }
 }
 
-/// The names that a token may have been made from, by removing a number at its end and names of
-/// folders before it: `run1.brain_2`, `run1.brain`, `brain_2` and `brain` for `run1.brain_2`.
+/// A token, and the names that it may have been made from by appending a number or putting folders
+/// before the name: `run1.brain_2`, `run1.brain`, `brain_2` and `brain` for `run1.brain_2`.
 fn base_names(token: &str) -> impl Iterator<Item = Name> {
     let after_dots = token
         .match_indices('.')
@@ -508,9 +509,9 @@ impl DatasetOpening<'_> {
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
         let files = dataset.identities();
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
-            if let Some(what) = self.catalog.shared.files.truncation(file.location()) {
+            if let Some(truncation) = self.catalog.shared.files.truncation(file.location()) {
                 let problem = format!(
-                    "{}: {what}; it is tried again when it has changed",
+                    "{}: {truncation}; it is tried again when it has changed",
                     file.location()
                 );
                 return self.fault(".file", problem);
@@ -525,9 +526,9 @@ impl DatasetOpening<'_> {
         let opener = shared.opener(settings);
         let named = settings.file.as_ref();
         let file = named.and_then(|file| self.open_file(&opener, file, ".file"));
-        let held = file.as_ref().map(OpenFile::keep_datasets);
+        let kept_open = file.as_ref().map(OpenFile::keep_datasets);
         let (channels, layouts) = self.open_channels(&opener, file.as_ref());
-        drop(held);
+        drop(kept_open);
         if channels.is_empty() && self.faults.is_empty() {
             self.fault(
                 "",
@@ -627,33 +628,35 @@ impl DatasetOpening<'_> {
                 same.about = self.token.to_string();
                 continue;
             }
+            // A notice about a path or a channel stays about that.
             notices.push(Notice { text, ..notice }.about(self.token.as_str()));
         }
         notices.sort_by_key(|notice| notice.severity);
         notices
     }
 
-    /// Adds a notice for each file of a dataset that ends too early. If the dataset has no
-    /// channels, the fault that says so gets the text instead.
+    /// Adds a notice for each truncated file of a dataset. If the dataset has no channels, the text
+    /// is appended to the fault that says so.
     fn note_truncation(&mut self, dataset: &Dataset) {
         let file = dataset.file.as_ref();
         if dataset.channels.is_empty() {
-            let what = file.and_then(OpenFile::truncation);
-            if let Some((fault, what)) = self.faults.last_mut().zip(what) {
-                fault.problem.push_str(&format!("; {what}"));
+            if let Some(truncation) = file.and_then(OpenFile::truncation)
+                && let Some(fault) = self.faults.last_mut()
+            {
+                fault.problem.push_str(&format!("; {truncation}"));
             }
             return;
         }
         let watched = dataset.identities().map(FileIdentity::location);
         let files: BTreeSet<_> = watched.chain(file.map(OpenFile::location)).collect();
         for path in files {
-            if let Some(what) = self.catalog.shared.files.truncation(path) {
+            if let Some(truncation) = self.catalog.shared.files.truncation(path) {
                 let name = path
                     .as_path()
                     .file_name()
                     .unwrap_or_default()
                     .to_string_lossy();
-                self.notices.push(Notice::error(what).about(&name));
+                self.notices.push(Notice::error(truncation).about(&name));
             }
         }
     }
@@ -661,7 +664,7 @@ impl DatasetOpening<'_> {
     fn open_file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
         opener
             .open(location)
-            .map_err(|error| self.fault(key, error.to_string()))
+            .inspect_err(|error| self.fault(key, error.to_string()))
             .ok()
     }
 
@@ -679,7 +682,7 @@ impl DatasetOpening<'_> {
     fn discover(&mut self, file: &OpenFile) -> Option<(Recognised, Vec<FoundChannel>)> {
         let settings = self.settings;
         let discovery = layout::discover(file)
-            .map_err(|error| self.fault(".file", error.to_string()))
+            .inspect_err(|error| self.fault(".file", error.to_string()))
             .ok()?;
         let layout = Recognised {
             layout: discovery.layout.to_owned(),
@@ -687,23 +690,23 @@ impl DatasetOpening<'_> {
         };
         let mut all = discovery.channels;
         let names: Vec<String> = all.iter().map(|channel| channel.name.to_string()).collect();
-        let (wanted, hidden): (Vec<_>, Vec<_>) =
+        let (listed, hidden): (Vec<_>, Vec<_>) =
             discovery.beside.into_iter().partition(|channel| {
                 settings.lists_all || settings.channels.contains_key(&channel.name)
             });
-        all.extend(wanted);
+        all.extend(listed);
         self.note_hidden(&hidden);
         for (name, given) in &settings.channels {
             if is_spelled_out(given) || all.iter().any(|channel| channel.name == *name) {
                 continue;
             }
-            let found = if names.is_empty() {
+            let existing = if names.is_empty() {
                 "none".to_owned()
             } else {
                 names.join(", ")
             };
             let problem = format!(
-                "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
+                "there is no such channel in {}; found there: {existing}. Give its path, or one of these names",
                 file.location()
             );
             self.fault(&format!(".channels.{name}"), problem);
@@ -733,15 +736,15 @@ impl DatasetOpening<'_> {
         Some((layout, all))
     }
 
-    /// Notes the datasets with pictures that are not listed.
+    /// Adds a notice that names the datasets with pictures among the hidden channels.
     fn note_hidden(&mut self, hidden: &[FoundChannel]) {
         let pictures = hidden.iter().filter(|channel| channel.has_pictures);
         let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
-        let hidden = layout::first_of(paths.map(str::to_owned));
-        if !hidden.is_empty() {
+        let path_list = layout::first_of(paths.map(str::to_owned));
+        if !path_list.is_empty() {
             self.notices.push(Notice::info(format!(
                 "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
-                 {hidden}; `voltile inspect --all` lists them"
+                 {path_list}; `voltile inspect --all` lists them"
             )));
         }
     }
@@ -781,19 +784,18 @@ impl DatasetOpening<'_> {
     ) -> Option<Channel> {
         let finest = given.levels.first().map(|level| &level.path);
         let path = given.path.as_ref().or(finest)?;
-        let opened = match layout::channel_at(file, path, name.clone(), given) {
-            Err(error) => Err(error.to_string()),
-            Ok(found) => {
-                let found = FoundChannel {
-                    transforms: Transforms::default(),
-                    rank: Rank::default(),
-                    voxels: 0,
-                    ..found
-                };
-                self.open_channel(file, found, given)
-            }
+        let found = layout::channel_at(file, path, name.clone(), given)
+            .inspect_err(|error| self.fault(key, error.to_string()))
+            .ok()?;
+        let unplaced = FoundChannel {
+            transforms: Transforms::default(),
+            rank: Rank::default(),
+            voxels: 0,
+            ..found
         };
-        opened.map_err(|problem| self.fault(key, problem)).ok()
+        self.open_channel(file, unplaced, given)
+            .inspect_err(|problem| self.fault(key, problem.clone()))
+            .ok()
     }
 
     /// Opens the levels of a channel, checks it, and finds its names and precomputed levels.
@@ -807,8 +809,8 @@ impl DatasetOpening<'_> {
         levels.notices.extend(found.notices.iter().cloned());
         let full = levels.full().ok_or("it has no level at full resolution")?;
         let voxel = full.voxel;
-        let present = full.present.iter().flat_map(|present| present.iter());
-        let absent = present.filter(|is_present| !**is_present).count();
+        let times_present = full.present.iter().flat_map(|times| times.iter());
+        let absent = times_present.filter(|is_present| !**is_present).count();
         if absent > 0 {
             let times = full.times;
             levels.notices.push(Notice::info(format!(
@@ -824,7 +826,7 @@ impl DatasetOpening<'_> {
         let names = self
             .open_names(file, found.kind, given)
             .map_err(|problem| format!("names: {problem}"))?;
-        // No value of a colour component is taken for missing data.
+        // In RGB data, no value stands for missing data.
         let declared = match found.kind {
             Kind::Rgb => &[][..],
             Kind::Image | Kind::Labels => {
@@ -832,7 +834,7 @@ impl DatasetOpening<'_> {
             }
         };
         let missing = Missing::new(declared, voxel);
-        // Precomputed levels do not show gaps.
+        // Precomputed levels do not show gaps: a channel that has gaps uses none.
         if !levels.has_gaps {
             let search = LevelSearch {
                 file,

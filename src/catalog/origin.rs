@@ -22,7 +22,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of something made from these channels.
+    /// The origin of a tile made from these channels.
     pub(super) fn new(dataset: &Arc<Dataset>, channels: Vec<Arc<Channel>>) -> Self {
         Self {
             dataset: Arc::clone(dataset),
@@ -30,7 +30,7 @@ impl Origin {
         }
     }
 
-    /// All channels of a dataset.
+    /// The origin of an answer that depends on all channels of a dataset.
     pub fn whole(dataset: &Arc<Dataset>) -> Self {
         Self::new(dataset, dataset.channels.values().cloned().collect())
     }

@@ -29,7 +29,7 @@ impl Catalog {
                 channel.name
             )));
         };
-        // The request numbers slices as at full resolution.
+        // The slice in the request is numbered as at full resolution.
         let full = LevelView {
             factor: Xyz::all(1),
             ..view
@@ -59,13 +59,13 @@ impl Catalog {
             }
         }
         // All tiles show the same channels.
-        let first = tiles.first().unwrap_or(&first);
-        Ok(join_tiles(first, &tiles, across as usize, extent))
+        let first_tile = tiles.first().unwrap_or(&first);
+        Ok(join_tiles(first_tile, &tiles, across as usize, extent))
     }
 }
 
-/// The plan of an overview that is joined from tiles, `across` of them side by side. `first` is
-/// one of these tiles.
+/// The plan of an overview that is joined from tiles, `across` of them side by side. The channels
+/// are taken from `first`, one of these tiles.
 fn join_tiles(
     first: &ResolvedTile,
     tiles: &[ResolvedTile],
@@ -96,10 +96,10 @@ fn overview_level(
         .map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
     for tiles_down in [1, MAX_TILES] {
         let max_rows = tiles_down * TILE as u64;
-        let mut drawn = drawn.clone();
-        let found = drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= max_rows);
-        if found.is_some() {
-            return found;
+        for (view, (columns, rows)) in drawn.clone() {
+            if columns <= TILE as u64 && rows <= max_rows {
+                return Some((view, (columns, rows)));
+            }
         }
     }
     None

@@ -1,12 +1,12 @@
-//! Channels in Neuroglancer's precomputed format: type, levels and chunk shapes; and their chunks.
+//! Serves channels in Neuroglancer's precomputed format.
 //!
 //! A level may list several chunk shapes. The first is for every client: the stored chunk shape
 //! where that is of a usable size, because its chunks cost the least, or even no decoding if they
 //! are passed through. Where no level's stored chunks can be passed through, all levels also list
 //! shapes that are one voxel thick: for each plane, Neuroglancer takes the shape that suits it. It
-//! chooses a position in the lists by the finest level, and then ignores levels with shorter lists
-//! (`pickBestAlternativeSource` in its `sliceview/base.ts`); a shape that is listed twice is an
-//! error to it.
+//! chooses a shape of the finest level, and takes the shapes at the same position in the lists of
+//! the other levels, ignoring levels with shorter lists (`pickBestAlternativeSource` in its
+//! `sliceview/base.ts`). A shape that is listed twice is an error in Neuroglancer.
 
 mod format;
 
@@ -89,15 +89,15 @@ impl Dataset {
     ) -> Option<PrecomputedScale> {
         let stored = channel.stored_level(view);
         let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
-        let own = stored
+        let own_chunk = stored
             .and_then(|level| level.suitable_chunk(encoding.voxel).ok())
             .filter(affords);
         let passed = stored
-            .filter(|_| own.is_some())
+            .filter(|_| own_chunk.is_some())
             .and_then(|level| encoding.passed_through(level).ok());
-        let first = own.or_else(|| default_chunk(affords))?;
-        // Each position is rounded by itself, as in tiles: the channel lies over other channels as
-        // it does there.
+        let first = own_chunk.or_else(|| default_chunk(affords))?;
+        // Each position is rounded by itself, as in tiles: so channels lie over each other as they
+        // do in tiles.
         let position = at_level(self.style.offset, view.factor);
         let grid = at_level(self.grid_offset(channel), view.factor);
         Some(PrecomputedScale {
@@ -127,7 +127,7 @@ impl Dataset {
 }
 
 impl Catalog {
-    /// A requested volume: its channel, and the channel in the precomputed format.
+    /// The channel that a request for a volume names, and how the precomputed format describes it.
     pub fn precomputed_volume(
         &self,
         volume: &PrecomputedVolume,

@@ -22,8 +22,8 @@ use super::open::{accept_all, is_discovered};
 use super::{Catalog, names};
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 
-/// The time limit per file for deferred reads: an index of a million chunks takes a second at most,
-/// but minutes from a slow disk, and long series have tens of thousands of datasets.
+/// The time limit per file for deferred reads. Reading an index of a million chunks takes a second
+/// at most, but minutes from a slow disk; long series have tens of thousands of datasets.
 const REHEARSAL: Duration = Duration::from_secs(2);
 /// The maximum number of volumes of an object that are read side by side.
 const MAX_AT_ONCE: usize = 8;
@@ -119,7 +119,7 @@ impl Trial {
         });
     }
 
-    /// Settings for a dataset of all channels that are discovered in the file.
+    /// Settings for a dataset that consists of the channels discovered in the file.
     fn of_file(&self) -> DatasetSettings {
         DatasetSettings {
             allow_external: self.allow_external,

@@ -55,7 +55,8 @@ pub enum CachePolicy {
 /// The key of the black tiles of a kind.
 pub fn black_key(kind: PixelKind, style: Style, format: TileFormat) -> TileKey {
     match format {
-        // As before there was another format: clients know these keys as ETags.
+        // The format is not hashed, as in versions that had only PNG: clients know these keys as
+        // ETags.
         TileFormat::Png => TileKey::digest(&("black", kind, style)),
         TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
     }
@@ -81,7 +82,7 @@ impl RequestPlan {
         matches!(self.subject, Subject::Black(..))
     }
 
-    /// Whether it is a picture of voxels, which tiers keep.
+    /// Whether it is a picture of voxels, which the cache tiers keep.
     pub fn is_picture(&self) -> bool {
         matches!(self.subject, Subject::Tile(_) | Subject::Overview(_))
     }
@@ -111,8 +112,8 @@ impl RequestPlan {
         }
     }
 
-    /// For how long the answer may be kept. Of a live dataset, to be asked after the answer was
-    /// made.
+    /// For how long the answer may be kept. Call this after the answer was made: the dataset may
+    /// have grown meanwhile.
     pub fn cache_policy(&self) -> CachePolicy {
         if !self.origin.may_grow() {
             return CachePolicy::AsConfigured;

@@ -42,7 +42,7 @@ pub enum NotFound {
     /// The dataset is served, but its turn to be opened has not come yet.
     #[error("the dataset {0} has not been opened yet; request it again later")]
     Waiting(Name),
-    /// The tile shows no part of any channel.
+    /// The tile shows no part of the channels.
     #[error("the tile lies outside of the dataset {0}")]
     Outside(Name),
     /// The level is not stored, and a tile of it would be derived from too many voxels.
@@ -78,7 +78,7 @@ pub(super) struct ResolvedTile {
 #[derive(Debug)]
 struct ResolvedLayer {
     channel: Arc<Channel>,
-    /// The colour in a composite, or that the client has chosen.
+    /// The colour in a composite, or the colour that the client has chosen.
     colour: Option<Colour>,
     adjust: Adjustment,
     view: LevelView,
@@ -190,7 +190,8 @@ impl Catalog {
 }
 
 impl ResolvedLayer {
-    /// Applies a client's adjustments, to labels none of them, and to RGB data all but the colour.
+    /// Applies a client's adjustments: all to images, all but the colour to RGB data, none to
+    /// labels.
     fn apply(&mut self, adjust: Adjustment) {
         if self.channel.kind == Kind::Labels {
             return;
@@ -273,9 +274,11 @@ impl Dataset {
         let end = request
             .slab
             .map_or(address.slice.saturating_add(1), |slab| slab.end);
-        let patch = is_there
-            .then(|| slab_patch(address, end, &view, placement, orthogonal))
-            .flatten();
+        let patch = if is_there {
+            slab_patch(address, end, &view, placement, orthogonal)
+        } else {
+            None
+        };
         Ok(ResolvedLayer {
             channel: Arc::clone(channel),
             colour,
@@ -334,8 +337,8 @@ impl Dataset {
         most.clamp(1, view.size[plane.slice_axis()].max(1))
     }
 
-    /// The time point `wanted` by a request for channels; if it names none, the first time point at
-    /// which one of the channels exists.
+    /// The time point `wanted` by a request for channels; if the request names none, the first time
+    /// point at which one of the channels exists.
     pub(super) fn time_of<'n>(
         &self,
         wanted: Option<u64>,
@@ -380,8 +383,8 @@ impl Dataset {
     /// How a level of a channel is derived.
     pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
         channel.view(level, self.style.scaling).ok_or_else(|| {
-            let last = self.views(channel).last();
-            let last = last.map_or(0, |view| view.level.number());
+            let coarsest = self.views(channel).last();
+            let last = coarsest.map_or(0, |view| view.level.number());
             NotFound::Other(format!(
                 "the channel {} has the levels 0 to {last}; there is no {}",
                 channel.name,
@@ -488,7 +491,8 @@ impl ResolvedTile {
             shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         };
-        // Single slices in PNG keep the keys that they had before there were slabs and formats.
+        // Slab and format are hashed only if one is set: tiles of single slices in PNG keep the
+        // keys of versions without slabs and formats, so that existing caches remain valid.
         match (slab, format) {
             (None, TileFormat::Png) => TileKey::digest(&rendering),
             added => TileKey::digest(&(rendering, added)),
@@ -529,7 +533,7 @@ impl ResolvedTile {
         }
     }
 
-    /// The intensities of a component: 0, or of RGB data 0 to 2.
+    /// The intensities of a component: RGB data has the components 0 to 2, other data only 0.
     fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
         Layer {
             source: self.source(layer, component),
@@ -552,8 +556,8 @@ impl ResolvedTile {
     }
 }
 
-/// Says which names exist, a few of them, for an error message: `the channels are a, b` if `what`
-/// is `channels`.
+/// Names a few things that exist, for an error message: `the channels are a, b` if `what` is
+/// `channels`.
 pub(super) fn name_list<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MAX_SHOWN: usize = 10;
     let count = names.len();

@@ -94,7 +94,7 @@ impl Sidecar {
         })
     }
 
-    /// Its record of a channel, or why it has none that matches.
+    /// The record of a channel in this sidecar, or why none matches.
     fn record(&self, wanted: &LevelSearch<'_>) -> Result<&ChannelRecord, String> {
         let origin = origin(wanted.levels, wanted.missing);
         let scaling = wanted.scaling.name();
@@ -119,8 +119,8 @@ impl Sidecar {
     }
 }
 
-/// The records of the levels that precomputed levels are derived from; equal whenever the same file
-/// is opened.
+/// Records of a channel's stored levels and of what its precomputed levels depend on. The sidecar
+/// has these records from the time when it was written: its levels are usable if they are equal.
 pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRecord> {
     // Missing voxels are left out of means, so they decide about precomputed levels.
     let without = if missing.is_empty() {
@@ -197,25 +197,31 @@ impl LevelSearch<'_> {
         usable: &mut Vec<StoredLevel>,
         notices: &mut Vec<Notice>,
     ) {
-        let reason = match open_pyramid_level(file, level, self.found.kind, sidecar) {
-            Ok(open) if usable.iter().any(|other| other.level() == open.level()) => return,
-            Ok(open) if self.fits(&open) => return usable.push(open),
-            Ok(_) => format!(
-                "it is not the level that scaling = \"{}\" would derive here",
-                self.scaling.name()
-            ),
-            Err(reason) => reason,
-        };
-        notices.push(Notice::warning(format!(
-            "the precomputed level {} in {} is not used: {reason}",
-            level.paths.first().unwrap_or_default(),
-            file.location()
-        )));
+        let opened = open_pyramid_level(file, level, self.found.kind, sidecar);
+        if let Ok(open) = &opened
+            && usable.iter().any(|other| other.level() == open.level())
+        {
+            return;
+        }
+        match opened.and_then(|open| self.fitting(open)) {
+            Ok(open) => usable.push(open),
+            Err(reason) => notices.push(Notice::warning(format!(
+                "the precomputed level {} in {} is not used: {reason}",
+                level.paths.first().unwrap_or_default(),
+                file.location()
+            ))),
+        }
     }
 
-    /// Whether a level equals, in number and size, the level that would be derived on the fly.
-    fn fits(&self, level: &StoredLevel) -> bool {
-        level_view(self.levels, level.level(), self.scaling)
-            .is_some_and(|view| !view.is_stored() && level.stands_for(&view))
+    /// A precomputed level if it equals, in number, z factor and size, the level that would be
+    /// derived on the fly; otherwise the reason why it is not used.
+    fn fitting(&self, level: StoredLevel) -> Result<StoredLevel, String> {
+        match level_view(self.levels, level.level(), self.scaling) {
+            Some(view) if !view.is_stored() && level.stands_for(&view) => Ok(level),
+            _ => Err(format!(
+                "it is not the level that scaling = \"{}\" would derive here",
+                self.scaling.name()
+            )),
+        }
     }
 }

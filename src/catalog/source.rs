@@ -1,5 +1,5 @@
-//! Describes the stored boxes (chunks) that a level is read from, so that a client that requests
-//! all tiles can request the tiles of one box together.
+//! Describes the stored boxes (chunks) that a level is read from. A client that needs all tiles can
+//! then request the tiles of one box together.
 
 use voltile_base::axes::AxisName;
 use voltile_base::description::SourceDescription;
@@ -39,12 +39,12 @@ impl StoredLevel {
     fn boxes_id(&self) -> Fingerprint {
         // A fixed position selects the box that contains it.
         let view = &self.source.view;
-        let fixed = view.fixed.iter();
-        let fixed: Vec<(AxisName, u64)> = fixed
-            .map(|(axis, index)| (*axis, index / self.chunk_along(*axis)))
-            .collect();
+        let mut fixed_boxes: Vec<(AxisName, u64)> = Vec::new();
+        for (axis, index) in &view.fixed {
+            fixed_boxes.push((*axis, index / self.chunk_along(*axis)));
+        }
         let files = KeyOf::files(&self.files, None);
-        Fingerprint::digest(&(&self.source.paths, files, fixed, view.repeat))
+        Fingerprint::digest(&(&self.source.paths, files, fixed_boxes, view.repeat))
     }
 
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such

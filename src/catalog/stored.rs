@@ -57,8 +57,9 @@ impl StoredLevel {
 
     /// Whether it can replace the level that `view` derives: number, z factor and size are equal.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
-        (self.level(), self.source.z_factor, self.shape.size)
-            == (view.level, view.factor.z, view.size)
+        self.level() == view.level
+            && self.source.z_factor == view.factor.z
+            && self.shape.size == view.size
     }
 }
 

@@ -14,10 +14,10 @@ use super::overview::slices_at;
 use super::resolve::ResolvedTile;
 use super::{Catalog, Channel, Dataset, NotFound, Origin, RequestPlan, Subject};
 
-/// The maximum number of pixels of the rectangle; a larger rectangle is read at a coarser level.
+/// The maximum number of pixels of a rectangle; a larger one is read at a coarser level.
 const MAX_PIXELS: u64 = 1 << 22;
-/// The maximum number of stored voxels that are read. If the tiles need more, only every second,
-/// third, … tile is read; one is always read.
+/// The maximum number of stored voxels that are read. If the tiles of the rectangle need more, only
+/// every second, third, … of them is read, but at least one.
 const MAX_VOXELS: u64 = 1 << 22;
 
 /// A rectangle of pixels of a slice, or of a slab, at a level.
@@ -122,7 +122,8 @@ impl Catalog {
         address: TileAddress,
         slab: Option<SlabRequest>,
     ) -> Result<ResolvedTile, NotFound> {
-        // The values do not depend on the window in force. With a fixed window, nor does the key.
+        // The values do not depend on the window in force; with a fixed window, the key does not
+        // depend on it either.
         let fixed_window = Adjustment {
             lo: Finite::new(0.0),
             hi: Finite::new(1.0),

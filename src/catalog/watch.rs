@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct FileWatch {
     files: BTreeSet<FileIdentity>,
     created: Instant,
-    /// When the last check that found no change began: nanoseconds since `created`, plus one; 0
-    /// before the first.
+    /// When the last check that found no change began: nanoseconds since `created`, plus one. 0
+    /// until a check has found no change.
     unchanged_at: AtomicU64,
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
@@ -90,6 +90,7 @@ impl FileWatch {
         checked.map_err(|_| Unresponsive(PATIENCE))
     }
 
+    /// Checks the files on a thread for blocking work, unless a check began at `since` or later.
     async fn check_in_turn(self: &Arc<Self>, since: u64) {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.is_known_since(since) {
@@ -112,7 +113,8 @@ impl FileWatch {
         self.check_since(self.oldest_fresh());
     }
 
-    /// Whether no file had changed by `moment`. May access the file system for every file.
+    /// Whether no file had changed by `moment`: a check that began at that moment or later found no
+    /// change. May access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
         let since = moment.saturating_duration_since(self.created).as_nanos() as u64;
         self.check_since(since);

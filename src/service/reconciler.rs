@@ -170,7 +170,7 @@ impl Reconciler {
         };
         self.opener.health.forget_outdated(&now, &reloaded.opened);
         if !reloaded.is_nothing() {
-            for warning in rules.warnings.iter().chain(&now.unknown_names()) {
+            for warning in rules.warnings.iter().chain(&now.access_warnings()) {
                 tracing::warn!("{warning}");
             }
             for opened in &opened {

@@ -1,4 +1,4 @@
-//! The table of names that a file obviously has: for `voltile inspect`, which proposes it.
+//! Finds the obvious table of names of a file, which `voltile inspect` proposes.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -27,14 +27,16 @@ pub(in crate::catalog) fn propose(
     has_other_labels: bool,
 ) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
-    // A table is a dataset, or the group of a dataset that is named like a column of ids.
-    let with_groups = paths.iter().take(MAX_DATASETS).flat_map(|path| {
-        let group = path
-            .rsplit_once('/')
-            .filter(|(_, name)| IDS.iter().any(|id| id.eq_ignore_ascii_case(name)));
-        [Some(path.as_str()), group.map(|(group, _)| group)]
-    });
-    let places: BTreeSet<&str> = with_groups.flatten().collect();
+    // A table is a dataset, or a group with a dataset whose name is usual for a column of ids.
+    let mut places = BTreeSet::new();
+    for path in paths.iter().take(MAX_DATASETS) {
+        places.insert(path.as_str());
+        if let Some((group, name)) = path.rsplit_once('/')
+            && IDS.iter().any(|id| id.eq_ignore_ascii_case(name))
+        {
+            places.insert(group);
+        }
+    }
     let mut tables: Vec<_> = places
         .into_iter()
         .filter_map(|path| Some((path, table_at(file, path)?)))

@@ -48,7 +48,7 @@ pub struct Labels {
     pub names: Option<Column>,
     /// All columns but the columns of ids and names.
     pub properties: Vec<Column>,
-    /// Why they cannot be written for Neuroglancer, if an attempt has failed.
+    /// Why the names cannot be written for Neuroglancer, if an attempt has failed.
     pub unwritable: OnceLock<String>,
 }
 
@@ -194,20 +194,20 @@ impl<'r> UnsortedTable<'r> {
         for column in names.iter_mut().chain(&mut columns) {
             column.arrange(&rows);
         }
-        let Some(rank) = ids.windows(2).position(|pair| pair[0] == pair[1]) else {
-            return Ok(Labels {
-                ids,
-                names,
-                properties: columns,
-                unwritable: OnceLock::new(),
-            });
-        };
-        let id = ids[rank];
-        let before = self.first + rows[rank] as usize;
-        let row = self.first + rows[rank + 1] as usize;
-        Err(format!(
-            "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
-        ))
+        if let Some(rank) = ids.windows(2).position(|pair| pair[0] == pair[1]) {
+            let id = ids[rank];
+            let before = self.first + rows[rank] as usize;
+            let row = self.first + rows[rank + 1] as usize;
+            return Err(format!(
+                "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
+            ));
+        }
+        Ok(Labels {
+            ids,
+            names,
+            properties: columns,
+            unwritable: OnceLock::new(),
+        })
     }
 }
 
@@ -240,7 +240,7 @@ impl Column {
         self.ends.push(self.text.len() as u32);
     }
 
-    /// Brings the cells into another order: next comes the cell of each of these rows.
+    /// Brings the cells into the order of these rows.
     fn arrange(&mut self, rows: &[u32]) {
         let mut arranged = Self {
             name: std::mem::take(&mut self.name),

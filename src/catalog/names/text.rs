@@ -13,7 +13,7 @@ use voltile_base::flow::stalls;
 use super::table::{Labels, UnsortedTable};
 use crate::config::NamesSettings;
 
-/// The maximum number of bytes of the first line in which the separator is looked for.
+/// The separator is looked for in at most this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;
 
 /// Reads the table in a text file, whose first line names the columns. Errors name the row (the
@@ -60,7 +60,7 @@ fn unreadable(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-/// The separator that occurs most often in the first line of a file; a comma if there is none.
+/// The separator that occurs most often in the first line of a file; a comma if none occurs.
 fn delimiter(path: &Path) -> io::Result<u8> {
     let mut line = Vec::new();
     let mut start = BufReader::new(NotedFile::open(path)?.take(MAX_LINE));

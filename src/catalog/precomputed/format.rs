@@ -1,4 +1,4 @@
-//! A channel in Neuroglancer's precomputed format: types, levels and chunk shapes.
+//! How Neuroglancer's precomputed format describes a channel, and encodes its voxels.
 
 use voltile_base::geometry::{Level, Region, Xyz};
 use voltile_base::paint::Kind;
@@ -8,7 +8,7 @@ use voltile_render::plan::{BoxEncoding, ChunkFormat, Coding, SegmentationFormat}
 use crate::catalog::channel::Channel;
 use crate::catalog::stored::StoredLevel;
 
-/// A channel in the precomputed format.
+/// The description of a channel in the precomputed format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precomputed {
     /// How its voxels are encoded.
@@ -54,21 +54,21 @@ impl PrecomputedEncoding {
             return Err(reason);
         }
         let is_segmentation = channel.kind == Kind::Labels;
+        let instead = match channel.voxel {
+            VoxelType::F64 => Some("store float32"),
+            VoxelType::I64 if !is_segmentation => Some("if they are labels, set kind = \"labels\""),
+            _ => None,
+        };
+        if let Some(instead) = instead {
+            return Err(format!(
+                "it has no {} for images; {instead}, or use another format",
+                channel.voxel.name()
+            ));
+        }
         let (voxel, is_compressed) = match (channel.voxel, is_segmentation) {
             (VoxelType::U32 | VoxelType::U64, true) => (channel.voxel, true),
             (VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64, true) => {
                 (VoxelType::U64, true)
-            }
-            (VoxelType::I64, false) | (VoxelType::F64, _) => {
-                let instead = if channel.voxel == VoxelType::F64 {
-                    "store float32"
-                } else {
-                    "if they are labels, set kind = \"labels\""
-                };
-                return Err(format!(
-                    "it has no {} for images; {instead}, or use another format",
-                    channel.voxel.name()
-                ));
             }
             (VoxelType::F16, _) => (VoxelType::F32, false),
             _ => (channel.voxel, false),
@@ -80,7 +80,7 @@ impl PrecomputedEncoding {
         })
     }
 
-    /// The name of the type in the format. Booleans are bytes.
+    /// The format's name of the voxel type. Booleans are sent as bytes.
     pub fn data_type(self) -> &'static str {
         if self.voxel == VoxelType::Bool {
             VoxelType::U8.name()
@@ -148,7 +148,7 @@ impl Channel {
     }
 }
 
-/// A coordinate counted from an offset; `None` if it lies before the offset.
+/// The distance of a coordinate from an offset; `None` if it lies before the offset.
 fn from_offset(at: i64, offset: i64) -> Option<u64> {
     u64::try_from(at.checked_sub(offset)?).ok()
 }
