@@ -12,7 +12,7 @@ use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
-use super::caching::{Freshness, lifetime};
+use super::caching::{Freshness, data_lifetime};
 use super::context::Context;
 use super::problem::Answer;
 
@@ -34,14 +34,14 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
             catalog.plan_box(&wanted, file.format)
         })
         .await?;
-    let lifetime = lifetime(&wanted.token, &context.site.cache_control);
+    let lifetime = data_lifetime(&wanted.token, &context.site.cache_control);
     let freshness = Freshness::new(context, &plan, lifetime);
     if let Some(response) = freshness.confirmed() {
         return Ok(response);
     }
     let trace = &context.record.trace;
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
-    let mut response = freshness.described(HttpResponse::Ok());
+    let mut response = freshness.add_headers(HttpResponse::Ok());
     response.content_type(file.content_type);
     if let Some((cutout, _)) = plan.cutout().filter(|_| file.format == BoxFormat::Raw) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();

@@ -12,8 +12,8 @@ use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 /// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot
 /// express.
 pub(super) const OWN: &str = "voltile";
-/// A transform counts as a translation if each of its factors differs from that of a translation by
-/// at most this part of a voxel.
+/// The transform of an image counts as scale and translation if, divided by the voxel size, each of
+/// its factors differs from that of the identity by at most this.
 const MAX_DEVIATION: f64 = 1e-3;
 
 /// The metadata of an image's group.
@@ -25,7 +25,7 @@ pub(super) fn image(image: &ZarrImage) -> Value {
         value["omero"] = omero;
     }
     add_own(&mut value, &arrays);
-    // Where data cannot be shown, chunks have the fill value: the notices tell readers of it.
+    // Where data cannot be shown, chunks have the fill value; the notices tell readers why.
     let errors: Vec<_> = image.errors().collect();
     if !errors.is_empty() {
         value[OWN]["notices"] = json!(errors);
@@ -100,7 +100,7 @@ pub(super) struct ImageSpace {
 
 impl ImageSpace {
     /// The unit is nanometres if the file's unit is smaller than micrometres, else micrometres. A
-    /// size without a known unit is only good for its ratios.
+    /// size without a known unit is kept, for the ratios between its axes.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
         let first = arrays.first();
         let step = first.facts.timing.as_ref().and_then(Timing::even_step);
