@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
-/// Answers the addresses that say how the server is; `None` for all other addresses.
+/// Answers the addresses that report on the state of the server; `None` for all other addresses.
 pub(super) async fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     match context.path {
         "/healthz" => Some(
@@ -61,8 +61,8 @@ async fn readiness(context: &Context<'_>) -> HttpResponse {
     let mut problems = problems_of_closed(visible);
     let mut broken = 0;
     let check = async {
-        let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
-        for (dataset, problem) in all.datasets().zip(found) {
+        let checks = all.datasets().map(|dataset| problem_of(context, dataset));
+        for (dataset, problem) in all.datasets().zip(join_all(checks).await) {
             let Some(problem) = problem else { continue };
             broken += 1;
             if visible.dataset(&dataset.token).is_some() {
