@@ -37,8 +37,8 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
     let precomputed = service.precomputed(&context.catalog, volume).await?;
     let dataset = context.catalog.requested_dataset(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
-    // If the table of names is faulty, the requests for it and for the description of the dataset
-    // say so.
+    // A fault of the table of names is reported to requests for the table, and for the description
+    // of the dataset.
     let labels = match names {
         Some(names) => service.names(dataset, names).await.ok(),
         None => None,

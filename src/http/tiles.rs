@@ -68,7 +68,7 @@ pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> Answer {
 }
 
 /// Answers a planned request: with 304 if the client's copy is current, otherwise with the
-/// fetched picture or range. The neighbours of `looked_at` are prefetched after that.
+/// fetched picture or range. The neighbours of the tile `looked_at`, if any, are prefetched then.
 async fn respond(
     context: &Context<'_>,
     plan: &Arc<RequestPlan>,

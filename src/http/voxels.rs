@@ -56,7 +56,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
         } else if !cutout.is_there {
             Some(ranges(&cutout.region))
         } else if plan.origin.has_gaps() {
-            // This may have to open a file of a series.
+            // On a thread that may block: this may have to open a file of a series.
             let plan = Arc::clone(&plan);
             let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
             parts.ok().flatten()
@@ -82,7 +82,7 @@ fn missing_parts(cutout: &Cutout) -> Option<String> {
             if parts.contains(&part) {
                 continue;
             }
-            // With a comma.
+            // One more for the comma.
             length += part.len() + 1;
             if length > MAX_LIST {
                 return None;

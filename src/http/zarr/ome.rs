@@ -52,8 +52,8 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str) -> Value {
 }
 
 /// Adds the affine transform from indices of level 0 to space, if scale and translation do not
-/// express it. It is in the form of OME-Zarr 0.6: a row for each spatial axis, with a factor for
-/// each spatial axis and the shift, all in the order of the array's axes.
+/// express it. As in OME-Zarr 0.6, it has a row for each spatial axis: a factor for each spatial
+/// axis, and the shift; all in the order of the array's axes.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     let space = ImageSpace::new(arrays);
     let Some(transform) = space.transform else {
@@ -89,10 +89,10 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str) -> Value {
 
 /// Where the voxels of an image lie.
 pub(super) struct ImageSpace {
-    /// The size of a voxel of level 0.
+    /// The size of a voxel of level 0, in `unit`.
     pub voxel: Xyz<f64>,
     pub unit: Option<&'static str>,
-    /// From indices of level 0 to space, in the same unit.
+    /// From indices of level 0 to space, in `unit`.
     transform: Option<Affine>,
     /// The seconds between time points, if they are evenly spaced.
     step: Option<f64>,
@@ -156,6 +156,7 @@ fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &ImageSpace) -> V
             .zip(space.voxel, |centre, voxel| centre * voxel),
     };
     let axes = arrays.axes;
+    // Time points that are not evenly spaced count as steps of 1.
     let step = space.step.unwrap_or(1.0);
     let scale = axes.chosen(step, 1.0, [scale.z, scale.y, scale.x]);
     let translation = axes.chosen(0.0, 0.0, [translation.z, translation.y, translation.x]);
