@@ -115,16 +115,16 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
     problems
 }
 
-/// Why requests for tiles of a dataset fail now; `None` if they do not.
+/// Why requests for tiles of a dataset fail now; `None` if they succeed.
 async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<String> {
     let service = &context.site.service;
     let problem = match service.ensure_unchanged(&Origin::whole(dataset)).await {
-        Err(error) => error.to_string(),
+        Err(error) => Some(error.to_string()),
         Ok(()) => {
-            let stuck = service.stalls().ensure_answer(dataset.files()).err()?;
-            TileError::from(stuck).to_string()
+            let stuck = service.stalls().ensure_answer(dataset.files()).err();
+            stuck.map(|stuck| TileError::from(stuck).to_string())
         }
-    };
+    }?;
     match service.health().of_dataset(&dataset.token) {
         Some(reason) => Some(format!("{problem}; it cannot be reopened yet: {reason}")),
         None => Some(problem),

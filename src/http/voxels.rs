@@ -15,6 +15,7 @@ use super::body::Pieces;
 use super::caching::{Freshness, data_lifetime};
 use super::context::Context;
 use super::problem::Answer;
+use crate::catalog::RequestPlan;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
@@ -50,24 +51,29 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
         }
         let voxel = HeaderValue::from_static(cutout.voxel.name());
         response.insert_header((TYPE.clone(), voxel));
-        let missing = if !cutout.view.is_stored() {
-            // The list is for stored levels only.
-            None
-        } else if !cutout.is_there {
-            Some(ranges(&cutout.region))
-        } else if plan.origin.has_gaps() {
-            // On a thread that may block: this may have to open a file of a series.
-            let plan = Arc::clone(&plan);
-            let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
-            parts.ok().flatten()
-        } else {
-            Some(String::new())
-        };
+        let missing = missing_list(&plan, cutout).await;
         if let Some(Ok(missing)) = missing.map(HeaderValue::try_from) {
             response.insert_header((MISSING.clone(), missing));
         }
     }
     Ok(response.body(Pieces::new(voxels, Some(held))))
+}
+
+/// The value of `X-Voltile-Missing`, which only stored levels have, and only if it is not too long.
+async fn missing_list(plan: &Arc<RequestPlan>, cutout: &Cutout) -> Option<String> {
+    if !cutout.view.is_stored() {
+        return None;
+    }
+    if !cutout.is_there {
+        return Some(ranges(&cutout.region));
+    }
+    if !plan.origin.has_gaps() {
+        return Some(String::new());
+    }
+    // On a thread that may block: this may have to open a file of a series.
+    let plan = Arc::clone(plan);
+    let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
+    parts.ok().flatten()
 }
 
 /// The parts of a box that the files lack, in any component, as ranges in voxels of the level, such

@@ -124,12 +124,12 @@ fn trace_client(
 fn items<'r>(
     headers: &'r HeaderMap,
     name: &str,
-    split: impl Fn(&'r str) -> Vec<&'r str>,
+    split_list: impl Fn(&'r str) -> Vec<&'r str>,
 ) -> Vec<Option<&'r str>> {
     let mut items = Vec::new();
     for value in headers.get_all(name) {
         match value.to_str() {
-            Ok(text) => items.extend(split(text).into_iter().map(|item| Some(item.trim()))),
+            Ok(text) => items.extend(split_list(text).into_iter().map(|item| Some(item.trim()))),
             Err(_) => items.push(None),
         }
     }

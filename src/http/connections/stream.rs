@@ -262,25 +262,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
     /// Reads and discards the bytes that a client still sends after its last response: closing a
     /// socket with unread bytes resets the connection, and the client may lose the response.
     fn poll_linger(&mut self, context: &mut Context<'_>, mut unread: usize) -> Poll<()> {
-        let is_over = loop {
+        loop {
             unread += self.input.len();
             self.input.clear();
+            self.phase = RequestPhase::Closing(unread);
             match self.poll_receive(context) {
                 Poll::Ready(Ok(())) if unread < MAX_UNREAD => {}
                 // An error, or too many bytes.
-                Poll::Ready(_) => break true,
-                Poll::Pending => {
-                    // The client may be in the middle of a body, or of further requests.
-                    let may_send = self.is_last || unread > 0;
-                    break self.is_ended || !may_send || self.poll_deadline(context).is_ready();
-                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => break,
             }
-        };
-        self.phase = RequestPhase::Closing(unread);
-        if is_over {
-            Poll::Ready(())
+        }
+        // The client may be in the middle of a body, or of further requests.
+        let may_send = !self.is_ended && (self.is_last || unread > 0);
+        if may_send {
+            self.poll_deadline(context)
         } else {
-            Poll::Pending
+            Poll::Ready(())
         }
     }
 }
