@@ -33,9 +33,9 @@ use voltile_base::paths::folder_of;
 /// The limits that a trial child gets before its first trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The only folders that it may read; `None`: all.
+    /// The only folders that the child may read; `None`: all.
     pub read: Option<BTreeSet<PathBuf>>,
-    /// The memory that it may take, in bytes.
+    /// The memory that the child may take, in bytes.
     pub memory: u64,
 }
 
@@ -48,7 +48,7 @@ impl Bounds {
             if may_lead_anywhere {
                 return Self { read: None, memory };
             }
-            // If the path has symbolic links, the folder that they lead to is read, too.
+            // If the path has symbolic links, the folder of their target is read, too.
             let resolved = file.canonicalize().ok();
             for path in [Some(file), resolved.as_deref()].into_iter().flatten() {
                 // `/` lies in no folder.

@@ -81,7 +81,7 @@ async fn answer_get(
     request: &HttpRequest,
     record: &RequestRecord,
 ) -> HttpResponse {
-    // Refused only below: the addresses of `health` answer for every host.
+    // A wrong host is refused only below, because the addresses of `health` answer for every host.
     let host_check = client::check_host(request, &site.server);
     let mut has_waited = false;
     loop {
@@ -121,8 +121,8 @@ async fn answer_get(
 /// Answers a request, and records its form. An answer that takes longer than `render.deadline` is
 /// given up (its work goes on only if another request waits for it), and the response is 503.
 ///
-/// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
-/// the heap, so that the futures around it are small, whatever is requested.
+/// Not an `async fn`: its future would have room for the answer's future twice. The future that is
+/// returned is boxed, so that the futures that contain it stay small.
 fn in_time<'r>(
     context: &'r Context<'_>,
     form: Form,
@@ -130,8 +130,8 @@ fn in_time<'r>(
 ) -> LocalBoxFuture<'r, HttpResponse> {
     let site = context.site;
     context.record.set_form(form);
-    let answered = tokio::time::timeout(site.deadline, answer).map(|answered| {
-        let Ok(answer) = answered else {
+    let answered = tokio::time::timeout(site.deadline, answer).map(|result| {
+        let Ok(answer) = result else {
             site.service.metrics().overdue.inc();
             return problem::busy(&format!(
                 "it was not made within {} (render.deadline); request it again later",

@@ -58,11 +58,11 @@ fn reason(status: &LandlockStatus) -> &'static str {
     }
 }
 
-/// Applies Landlock: of the file system only the folders `read` can be read, or everything if it is
-/// `None`, and there is no network. Folders that do not exist are passed over.
+/// Applies Landlock: only the folders `read` can be read (`None`: everything can), no file can be
+/// written, and there is no network. Folders that do not exist are passed over.
 fn restrict(read: Option<&BTreeSet<PathBuf>>) -> Result<RestrictionStatus, RulesetError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
-    // Accesses that are denied unless a rule allows them.
+    // The accesses that are denied unless a rule below allows them.
     let mut handled = AccessFs::from_all(KNOWN_VERSION);
     if read.is_none() {
         handled &= !reading;

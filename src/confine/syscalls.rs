@@ -13,7 +13,8 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// The calls that match, each with its rules: one of them must hold, unless there are none.
+/// The calls that a filter matches, by number. A call matches if one of its rules holds, or if it
+/// has no rules.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Filters the calls of this thread and of the threads that it starts, from now on.
@@ -57,10 +58,11 @@ fn allowed() -> Result<Rules, BackendError> {
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![bits_equal(2, libc::PROT_EXEC, 0)?]);
     }
-    let own_name = equals(0, libc::PR_SET_NAME)?;
-    rules.insert(libc::SYS_prctl, vec![own_name, equals(0, PR_GET_AUXV)?]);
-    // tgkill(process, …) and prlimit64(process, …), only for this process, which `prlimit64` may
-    // call 0: `abort`, and limits.
+    // prctl(operation, …), only to name this thread and to read the auxiliary vector.
+    let sets_name = equals(0, libc::PR_SET_NAME)?;
+    rules.insert(libc::SYS_prctl, vec![sets_name, equals(0, PR_GET_AUXV)?]);
+    // tgkill(process, …) for `abort`, and prlimit64(process, …), only for this process, which is
+    // called 0 in `prlimit64`.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     rules.insert(libc::SYS_tgkill, vec![equals(0, own)?]);
     rules.insert(libc::SYS_prlimit64, vec![equals(0, 0)?]);
@@ -73,9 +75,9 @@ fn forbidden() -> Result<Rules, BackendError> {
     rules.extend(always(FORBIDDEN_HERE));
     let is_process = bits_equal(0, libc::CLONE_THREAD, 0)?;
     rules.insert(libc::SYS_clone, vec![is_process]);
-    rules.insert(libc::SYS_openat, writing(2)?);
+    rules.insert(libc::SYS_openat, opens_for_writing(2)?);
     #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, writing(1)?);
+    rules.insert(libc::SYS_open, opens_for_writing(1)?);
     Ok(rules)
 }
 
@@ -83,15 +85,16 @@ fn always(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// Reads the auxiliary vector, in which rustix looks for the clocks. The `libc` crate does not have
-/// this constant.
+/// The operation of `prctl` that reads the auxiliary vector, in which rustix looks for the clocks.
+/// The `libc` crate does not have this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
 /// The flags of which none is set when a file is opened only for reading: `O_RDONLY` is 0.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
 
-/// Match if a file is opened for writing or created; `flags` is the argument that says so.
-fn writing(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
+/// Rules that match a call which opens a file for writing or creates it. `flags` is the number of
+/// the argument with the flags, counted from 0.
+fn opens_for_writing(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
     [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
         .iter()
         .map(|flag| bits_equal(flags, *flag, *flag))
@@ -184,7 +187,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// Calls that only older architectures have.
+/// Calls that are allowed with any arguments, and that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_stat,

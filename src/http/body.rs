@@ -59,7 +59,7 @@ fn next_piece(rest: &mut Bytes) -> Option<Result<Bytes, Infallible>> {
     (length > 0).then(|| Ok(rest.split_to(length)))
 }
 
-/// A body of several parts, with the same bytes between any two of them; `length` bytes in all.
+/// A body of `length` bytes: the parts, with the bytes `between` after each part except the last.
 pub(super) fn joined(
     parts: Arc<[Bytes]>,
     between: Bytes,

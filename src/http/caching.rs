@@ -7,9 +7,9 @@ use voltile_base::request::VersionedToken;
 use super::context::Context;
 use crate::catalog::{CachePolicy, RequestPlan};
 
-/// The `Cache-Control` of complete data. Data at an address with a version never changes; for other
-/// addresses it is `otherwise`.
-pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
+/// The `Cache-Control` of complete data: immutable at an address with a version, where data never
+/// changes; `otherwise` at other addresses.
+pub(super) fn data_lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() {
         IMMUTABLE
     } else {
@@ -40,9 +40,10 @@ impl<'r> Freshness<'r> {
 
     /// The response with 304, if the client's copy is current.
     pub fn confirmed(&self) -> Option<HttpResponse> {
-        is_known(self.context.request, &self.etag)
-            .then(|| self.not_modified())
-            .flatten()
+        if !is_known(self.context.request, &self.etag) {
+            return None;
+        }
+        self.not_modified()
     }
 
     /// The response with 304, which is counted; `None` for incomplete data, which is never
@@ -57,8 +58,8 @@ impl<'r> Freshness<'r> {
         Some(response.finish())
     }
 
-    /// A response with an ETag and a `Cache-Control`.
-    pub fn described(&self, response: HttpResponseBuilder) -> HttpResponseBuilder {
+    /// Adds `ETag` and `Cache-Control` to a response.
+    pub fn add_headers(&self, response: HttpResponseBuilder) -> HttpResponseBuilder {
         self.with_policy(self.plan.cache_policy(), response)
     }
 

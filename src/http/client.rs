@@ -28,7 +28,7 @@ static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 pub(super) const DECISIVE: &str =
     "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
-/// Data of an actix-web application that is served over TLS.
+/// Marks, as its application data, an actix-web application that is served over TLS.
 pub(super) struct OverTls;
 
 /// Why the scheme and host of a request could not be determined.
@@ -50,8 +50,8 @@ pub(super) enum BadHost {
     Unknown,
 }
 
-/// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section
-/// 3.7), which browsers and `voltile warm` send.
+/// The client of a request, and whether the request is a prefetch: browsers and `voltile warm` say
+/// so in `Sec-Purpose` (Fetch standard, section 3.7).
 pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
     let purpose = request
         .headers()

@@ -1,5 +1,5 @@
-//! A request whose path has yet to be parsed: with the datasets that it may see, and the part of
-//! the path after the base path and the secret.
+//! A request before its path is parsed: the datasets that it may see, and the part of its path
+//! after the base path and the secret.
 //!
 //! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617)
 //! and from the path prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in
@@ -22,8 +22,8 @@ use crate::catalog::Catalog;
 use crate::catalog::access::{AccessRules, Grants};
 use crate::service::Demand;
 
-/// The path segment before a secret.
-pub(super) const SECRET: &str = "/k/";
+/// Precedes a secret in a path.
+pub(super) const SECRET_MARK: &str = "/k/";
 
 /// A request that is being answered.
 pub(super) struct Context<'r> {
@@ -37,15 +37,15 @@ pub(super) struct Context<'r> {
     /// The raw path below the base path and the secret; it begins with a slash.
     pub path: &'r str,
     /// The prefix `/k/SECRET` as it was sent; empty if there was none.
-    pub secret: &'r str,
+    pub secret_prefix: &'r str,
 }
 
 /// Why a request has no [`Context`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal<'r> {
-    /// The secret in the path is wrong; the part of the path after it.
+    /// The secret in the path is wrong. Holds the part of the path after the secret.
     Secret(&'r str),
-    /// The final slash of a folder is missing from the path; the last segment of the path.
+    /// The final slash of a folder is missing from the path. Holds the path's last segment.
     Slash(&'r str),
 }
 
@@ -59,7 +59,7 @@ impl<'r> Context<'r> {
         let parts = PathParts::find(request.uri().path(), &site.server.base_path, all.access())?;
         let grants = grants(all.access(), request, &parts)?;
         if parts.path.is_empty() {
-            return Err(Refusal::Slash(last_segment(parts.secret)));
+            return Err(Refusal::Slash(last_segment(parts.prefix)));
         }
         let catalog = all.visible_to(&grants);
         Ok(Self {
@@ -69,7 +69,7 @@ impl<'r> Context<'r> {
             catalog,
             grants,
             path: parts.path,
-            secret: parts.secret,
+            secret_prefix: parts.prefix,
         })
     }
 
@@ -87,7 +87,7 @@ impl<'r> Context<'r> {
         let server = &self.site.server;
         let mut base = client::base_url(self.request, &server.trusted_proxies)?;
         base.push_str(&server.base_path);
-        base.push_str(self.secret);
+        base.push_str(self.secret_prefix);
         Ok(base)
     }
 }
@@ -96,7 +96,8 @@ impl<'r> Context<'r> {
 #[derive(Debug, PartialEq, Eq)]
 struct PathParts<'p> {
     /// `/k/SECRET`, or empty.
-    secret: &'p str,
+    prefix: &'p str,
+    /// All that follows; empty, or begins with a slash.
     path: &'p str,
 }
 
@@ -109,12 +110,12 @@ impl<'p> PathParts<'p> {
             _ => path,
         };
         // Without rules of access there are no secrets: /k/ begins a path like any other.
-        let Some(rest) = path.strip_prefix(SECRET).filter(|_| !access.is_open()) else {
-            return Ok(Self { secret: "", path });
+        let Some(rest) = path.strip_prefix(SECRET_MARK).filter(|_| !access.is_open()) else {
+            return Ok(Self { prefix: "", path });
         };
         let end = rest.find('/').unwrap_or(rest.len());
-        let (secret, path) = path.split_at(SECRET.len() + end);
-        Ok(Self { secret, path })
+        let (prefix, path) = path.split_at(SECRET_MARK.len() + end);
+        Ok(Self { prefix, path })
     }
 }
 
@@ -131,7 +132,7 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// The entries of `[[access]]` that the request's secrets open. A wrong secret in the path is an
-/// error; one in a header may be meant for a proxy.
+/// error; a wrong one in a header is ignored, because it may be meant for a proxy.
 fn grants<'r>(
     access: &AccessRules,
     request: &HttpRequest,
@@ -140,28 +141,23 @@ fn grants<'r>(
     if access.is_open() {
         return Ok(Grants::default());
     }
-    let in_path = parts
-        .secret
-        .strip_prefix(SECRET)
-        .map(|secret| Cow::from(percent_decode_str(secret)));
-    let in_path = in_path.as_deref();
-    if in_path.is_some_and(|secret| access.grants([secret]).is_empty()) {
+    let escaped = parts.prefix.strip_prefix(SECRET_MARK);
+    let decoded = escaped.map(|secret| Cow::from(percent_decode_str(secret)));
+    let path_secret = decoded.as_deref();
+    if path_secret.is_some_and(|secret| access.grants([secret]).is_empty()) {
         return Err(Refusal::Secret(parts.path));
     }
-    let in_headers: Vec<Vec<u8>> = request
+    let header_secrets: Vec<Vec<u8>> = request
         .headers()
         .get_all(header::AUTHORIZATION)
         .filter_map(|value| credentials(value.as_bytes()))
         .take(MAX_CREDENTIALS)
         .collect();
-    Ok(access.grants(
-        in_path
-            .into_iter()
-            .chain(in_headers.iter().map(Vec::as_slice)),
-    ))
+    let header_secrets = header_secrets.iter().map(Vec::as_slice);
+    Ok(access.grants(path_secret.into_iter().chain(header_secrets)))
 }
 
-/// The most `Authorization` headers that are looked at; there should be one.
+/// The maximum number of `Authorization` headers that are looked at; there should be one.
 const MAX_CREDENTIALS: usize = 4;
 
 /// The secret in a value of `Authorization`: `Bearer SECRET`, or `Basic` with `USER:SECRET` in

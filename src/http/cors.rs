@@ -15,14 +15,14 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const PREFLIGHT_AGE: &str = "86400";
 
-/// Adds the CORS headers for the request's origin, if it is one of `origins`, which may read
+/// Adds the CORS headers if the request's origin is one of `origins`, the ones that may read
 /// responses.
 pub(super) fn add(origins: &[String], request: &HttpRequest, headers: &mut HeaderMap) {
     let allowed = if origins.iter().any(|origin| origin == "*") {
         Some(ANY)
     } else {
-        // Even if this origin is not allowed: a cache must not reuse the response for one that is
-        // allowed.
+        // Also if this origin is not allowed: a cache must not reuse the response for an origin
+        // that is.
         add_to_vary(headers, "Origin");
         let origin = request.headers().get(header::ORIGIN);
         origin

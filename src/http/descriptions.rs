@@ -19,20 +19,20 @@ use super::problem::{self, Answer, ErrorResponse, WaitingDataset};
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
-/// `/datasets.json`, of all datasets or of those that `?tokens=` names: a dataset that does not
-/// exist, or that the request may not see, is left out.
+/// `/datasets.json`: describes all datasets, or only those that `?tokens=` names. A dataset that
+/// does not exist, or that the request may not see, is left out.
 pub(super) async fn all(context: &Context<'_>) -> Answer {
     let site = Arc::clone(context.site);
     let catalog = Arc::clone(&context.catalog);
     let tokens = tokens(context);
     let chosen: Vec<Arc<Dataset>> = match &tokens {
         Some(tokens) => {
-            let found = tokens.iter().filter_map(|token| catalog.dataset(token));
-            found.cloned().collect()
+            let visible = tokens.iter().filter_map(|token| catalog.dataset(token));
+            visible.cloned().collect()
         }
         None => catalog.datasets().cloned().collect(),
     };
-    // One of the named datasets that wait to be opened.
+    // If named datasets wait to be opened, the answer is marked with one of them.
     let waiting = tokens
         .iter()
         .flatten()
@@ -61,12 +61,9 @@ pub(super) async fn all(context: &Context<'_>) -> Answer {
 /// The tokens in `?tokens=`; `None` if it is absent, which means all datasets.
 fn tokens(context: &Context<'_>) -> Option<BTreeSet<Name>> {
     let list = query_parameter(context.request.query_string(), "tokens")?;
-    // A text that is not a name is the name of no dataset.
-    Some(
-        list.split(',')
-            .filter_map(|name| Name::new(name).ok())
-            .collect(),
-    )
+    // A text that is not a valid name is the name of no dataset.
+    let names = list.split(',').filter_map(|name| Name::new(name).ok());
+    Some(names.collect())
 }
 
 /// The dataset that a segment of a path names, perhaps with a version.
@@ -126,7 +123,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> Answer {
     }
     let catalog = Arc::clone(&context.catalog);
     let dataset = Arc::clone(dataset);
-    // The problems are part of the name, because they may differ at the next request.
+    // The problems are part of the document's name, because they may differ at the next request.
     let name = ("dataset.json", dataset.token.clone(), problems.clone());
     documents::answer(context, &name, dataset.measured(), move || {
         Document::json(&catalog.describe_sampled(&dataset, &problems))

@@ -4,12 +4,12 @@
 //! The text of a document follows from the settings (a site with other settings has documents of
 //! its own), the generation of the catalogue, the entries of `[[access]]` that the request has
 //! opened, the name that the caller gives it, and from which windows and statistics of channels are
-//! known. They become known while the catalogue is served: a document that was built when fewer
-//! were known is built again.
+//! known. Windows and statistics become known while the catalogue is served: a document that was
+//! built when fewer were known is built again.
 //!
-//! Only a few documents are built at once, each in a place for it. Documents that read files have
-//! places of their own, which they give back when a file is stuck ([`voltile_base::flow::stalls`]):
-//! so they do not delay documents that read no files.
+//! Only a few documents are built at once: each takes one of the places. Documents that read files
+//! have places of their own, so that they do not delay documents that read no files; and they give
+//! their place back when a file is stuck ([`voltile_base::flow::stalls`]).
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ pub(super) async fn find(
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
                 let document = service.landed(files.clone(), waiter).await?;
-                // It may have been requested when fewer windows were known than the answer to this
-                // request must have.
+                // An earlier request may have been content with fewer windows than this one: then
+                // look again.
                 if document.measured >= measured {
                     return Ok(document);
                 }
@@ -95,12 +95,12 @@ pub(super) async fn find(
 }
 
 /// Builds a document on a thread of its own, once there is a place for it. The place is given back
-/// before the document is there if a file of the dataset that is `read` for it is stuck, or after
-/// [`PATIENCE`].
+/// when the document is built, a file of the dataset that it `reads` is stuck, or [`PATIENCE`] is
+/// over.
 async fn build_in_turn(
     service: Arc<TileService>,
     places: Arc<Semaphore>,
-    read: Option<Arc<Dataset>>,
+    reads: Option<Arc<Dataset>>,
     flight: Flight<(u64, TileKey), Document, TileError>,
     build: impl FnOnce() -> Result<(Document, usize), TileError> + Send + 'static,
 ) {
@@ -124,7 +124,7 @@ async fn build_in_turn(
         flight.land(document);
     }));
     // The place is given back now, even if the thread is still building.
-    let files = read.iter().flat_map(|dataset| dataset.files());
+    let files = reads.iter().flat_map(|dataset| dataset.files());
     let _ = tokio::time::timeout(PATIENCE, service.landed(files, landed)).await;
 }
 
@@ -140,9 +140,9 @@ pub(super) async fn answer(
     Ok(document.response(context.request, REVALIDATED, None))
 }
 
-/// The response with a document that may be too long to be kept: each request may have a copy of
-/// its own, so memory for boxes is held for it until it is sent. `too_large` is the error if one
-/// client may not hold that much.
+/// The response with a document that may be too long to be kept. Because each request may then have
+/// a copy of its own, memory for boxes is held until the copy is sent. `too_large` is the error if
+/// one client may not hold that much.
 pub(super) fn answer_long(
     context: &Context<'_>,
     mut document: Document,

@@ -49,7 +49,7 @@ impl Listeners {
         *self.draining.borrow()
     }
 
-    /// Turns true when the listeners are to end.
+    /// Becomes true when the listeners are to end.
     fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
@@ -123,6 +123,7 @@ struct EventListener {
     service: Arc<TileService>,
     changes: watch::Receiver<LiveState>,
     draining: watch::Receiver<bool>,
+    /// The catalogue that the client knows from the events so far.
     seen: Arc<Catalog>,
     grants: Grants,
     _seat: ListenerSeat,
@@ -177,11 +178,12 @@ pub(super) fn answer(context: &Context<'_>) -> Answer {
     };
     let description = &context.site.description;
     let hello = json!({ "version": description.version, "started": description.started });
+    // Browsers connect again 3 s after a connection has ended.
     let greeting = format!("retry: 3000\n{}", event("hello", &hello));
     let service = Arc::clone(&context.site.service);
     let listener = EventListener {
         changes: service.changes(),
-        // As of the request's start: a change since then is told at once.
+        // As of the request's start: a change since then is sent at once.
         seen: Arc::clone(&context.catalog),
         service,
         draining: context.site.listeners.draining(),

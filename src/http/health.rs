@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
 
-/// Answers the addresses that say how the server is; `None` for all other addresses.
+/// Answers the addresses that report on the state of the server; `None` for all other addresses.
 pub(super) async fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     match context.path {
         "/healthz" => Some(
@@ -61,8 +61,8 @@ async fn readiness(context: &Context<'_>) -> HttpResponse {
     let mut problems = problems_of_closed(visible);
     let mut broken = 0;
     let check = async {
-        let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
-        for (dataset, problem) in all.datasets().zip(found) {
+        let checks = all.datasets().map(|dataset| problem_of(context, dataset));
+        for (dataset, problem) in all.datasets().zip(join_all(checks).await) {
             let Some(problem) = problem else { continue };
             broken += 1;
             if visible.dataset(&dataset.token).is_some() {
@@ -115,16 +115,16 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
     problems
 }
 
-/// Why requests for tiles of a dataset fail now; `None` if they do not.
+/// Why requests for tiles of a dataset fail now; `None` if they succeed.
 async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<String> {
     let service = &context.site.service;
     let problem = match service.ensure_unchanged(&Origin::whole(dataset)).await {
-        Err(error) => error.to_string(),
+        Err(error) => Some(error.to_string()),
         Ok(()) => {
-            let stuck = service.stalls().ensure_answer(dataset.files()).err()?;
-            TileError::from(stuck).to_string()
+            let stuck = service.stalls().ensure_answer(dataset.files()).err();
+            stuck.map(|stuck| TileError::from(stuck).to_string())
         }
-    };
+    }?;
     match service.health().of_dataset(&dataset.token) {
         Some(reason) => Some(format!("{problem}; it cannot be reopened yet: {reason}")),
         None => Some(problem),

@@ -1,5 +1,5 @@
-//! Names and properties of labels: `/datasets/TOKEN/CHANNEL/labels.json`, in pages and searched,
-//! and Neuroglancer's `segment_properties`.
+//! Names and properties of labels: `/datasets/TOKEN/CHANNEL/labels.json`, which lists or searches
+//! them page by page, and Neuroglancer's `segment_properties`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -28,7 +28,8 @@ const MAX_TAGS: usize = 1024;
 /// The response with a page of the labels of a channel.
 pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> Answer {
     let dataset = descriptions::named(context, token)?;
-    let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
+    let channel = Name::new(channel).map_err(Malformed::from)?;
+    let names = dataset.names(&channel)?;
     let query = context.request.query_string();
     let ids = numbers(query, "id")?;
     let after = number(query, "after")?;
@@ -51,10 +52,10 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
         if !interest.is_there() {
             return Err(ReadError::from(Abandoned).into());
         }
-        let next = ranks
-            .last()
-            .filter(|_| has_more)
-            .map(|rank| labels.id(*rank).to_string());
+        let next = match ranks.last() {
+            Some(last) if has_more => Some(labels.id(*last).to_string()),
+            _ => None,
+        };
         let page: Vec<Value> = ranks.iter().map(|rank| label(&labels, *rank)).collect();
         Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
     });
@@ -115,11 +116,11 @@ fn number_value(cell: &str) -> Value {
     }
 }
 
-/// Neuroglancer's segment properties, inline. Names are labels, and the column `description` is the
-/// description. The first column in which texts repeat holds the tags, as there may be only one
-/// column of tags; all other columns of texts are strings. A column of numbers becomes strings if
-/// some numbers are missing: the format has no gaps. Columns are written one after the other, so
-/// that only one at a time is in memory.
+/// Neuroglancer's segment properties, inline. The names have the type `label`, and the column
+/// `description` has the type of that name. There may be only one column of type `tags`: the first
+/// one in which texts repeat. All other columns of texts are strings, and so is a column of numbers
+/// with gaps, which the format does not have. Columns are written one after the other, so that only
+/// one at a time is in memory.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = write_to_bytes(MAX_PROPERTIES_LENGTH, |out| write_properties(labels, out))
     else {
@@ -131,7 +132,7 @@ pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError>
     Ok(Document::new("application/json", vec![properties]))
 }
 
-/// The error that the segment properties are longer than they may be.
+/// The error for segment properties that are longer than they may be.
 pub(super) fn too_large() -> TileError {
     let problem =
         "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
@@ -149,7 +150,7 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     )?;
     let mut separator = "";
     if let Some(names) = &labels.names {
-        let names = cells(names, labels.count());
+        let names = cells_of(names, labels.count());
         write!(
             out,
             "{}",
@@ -160,18 +161,18 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     let mut has_tags = false;
     for column in &labels.properties {
         let id = &column.name;
-        let cells = cells(column, labels.count());
-        let property = if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
+        let cells = cells_of(column, labels.count());
+        let property = if let Some(data_type) = number_type(&cells).filter(|_| column.is_number) {
             let numbers: Vec<Value> = cells.iter().map(|cell| number_value(cell)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
         } else if id.eq_ignore_ascii_case("description") {
             json!({ "id": id, "type": "description", "values": cells })
         } else if !has_tags
             && !column.is_number
-            && let Some(tags) = tags(id, &cells)
+            && let Some(property) = tags(id, &cells)
         {
             has_tags = true;
-            tags
+            property
         } else {
             json!({ "id": id, "type": "string", "values": cells })
         };
@@ -181,12 +182,12 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"]}}")
 }
 
-fn cells(column: &Column, count: usize) -> Vec<String> {
+fn cells_of(column: &Column, count: usize) -> Vec<String> {
     (0..count).map(|rank| column.get(rank).to_owned()).collect()
 }
 
 /// Neuroglancer's type for a column of numbers; `None` if some are missing or not finite.
-fn data_type(cells: &[String]) -> Option<&'static str> {
+fn number_type(cells: &[String]) -> Option<&'static str> {
     let mut cells = cells.iter().map(|cell| cell.trim());
     if cells.clone().all(|cell| cell.parse::<i32>().is_ok()) {
         return Some("int32");
@@ -215,9 +216,9 @@ fn tags(id: &str, cells: &[String]) -> Option<Value> {
     }
     let mut values: Vec<Vec<usize>> = Vec::new();
     for tag in &tags {
-        // The index of the label's tag, or an empty list if it has none.
-        let index = tag.as_ref().map(|tag| distinct.binary_search(&tag));
-        values.push(index.into_iter().flatten().collect());
+        // A label has at most one tag.
+        let indices = tag.iter().flat_map(|tag| distinct.binary_search(&tag));
+        values.push(indices.collect());
     }
     Some(json!({ "id": id, "type": "tags", "tags": distinct, "values": values }))
 }

@@ -41,7 +41,7 @@ use unix::SocketFile;
 pub struct Listening {
     /// To be awaited.
     pub server: Server,
-    /// Where it listens.
+    /// Where the server listens.
     pub endpoints: Vec<Endpoint>,
     /// The files of Unix sockets, which are removed when this is dropped.
     _files: Vec<SocketFile>,
@@ -111,7 +111,8 @@ pub fn start(
     })
 }
 
-/// The maximum number of connections: as configured, or what the limit of open files allows.
+/// The maximum number of connections: the configured one, or a smaller one if the limit of open
+/// files does not allow it.
 fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
     // Leave an eighth for connections that are being closed.
     let possible = (descriptors - descriptors / 8).max(1);

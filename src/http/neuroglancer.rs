@@ -13,7 +13,7 @@ use voltile_base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume
 use voltile_render::plan::Coding;
 
 use super::body::Pieces;
-use super::caching::{Freshness, REVALIDATED, lifetime};
+use super::caching::{Freshness, REVALIDATED, data_lifetime};
 use super::context::Context;
 use super::document::MAX_LENGTH;
 use super::documents::{self, Document};
@@ -37,8 +37,8 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
     let precomputed = service.precomputed(&context.catalog, volume).await?;
     let dataset = context.catalog.requested_dataset(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
-    // If the table of names is faulty, the requests for it and for the description of the dataset
-    // say so.
+    // A fault of the table of names is reported to requests for the table, and for the description
+    // of the dataset.
     let labels = match names {
         Some(names) => service.names(dataset, names).await.ok(),
         None => None,
@@ -49,7 +49,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Answe
     let lifetime = if names.is_some() {
         REVALIDATED
     } else {
-        lifetime(&volume.token, &REVALIDATED)
+        data_lifetime(&volume.token, &REVALIDATED)
     };
     let name = (
         "precomputed",
@@ -69,6 +69,7 @@ async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Answer
     let names = dataset.names(&volume.channel)?;
     let table = context.site.service.names(dataset, names).await?;
     let channel = volume.channel.clone();
+    // An earlier request has found that the table is too large.
     if table.unwritable.get().is_some() {
         return Err(labels::too_large().into());
     }
@@ -103,7 +104,7 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
             catalog.plan_precomputed(wanted, accepted)
         })
         .await?;
-    let freshness = Freshness::new(context, &plan, lifetime(token, &site.cache_control));
+    let freshness = Freshness::new(context, &plan, data_lifetime(token, &site.cache_control));
     let mut response = if let Some(response) = freshness.confirmed() {
         response
     } else {
@@ -112,7 +113,7 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Answer {
         match service.fetch_box(&plan, demand, trace).await {
             Err(error) => problem::response(&error),
             Ok((chunk, held)) => {
-                let mut response = freshness.described(HttpResponse::Ok());
+                let mut response = freshness.add_headers(HttpResponse::Ok());
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, coding));

@@ -20,12 +20,14 @@ use assets::{Asset, NEUROGLANCER, neuroglancer};
 pub(super) use secret::refused;
 pub(super) use simple::answer as simple;
 
-/// Everything is loaded from this server, with no inline scripts or styles. Only pages of this
-/// server may embed the page in a frame: to embed it elsewhere, let a proxy change this header.
+/// The `Content-Security-Policy` of the page, which loads everything from this server and has no
+/// inline scripts or styles. Only pages of this server may embed it in a frame: to embed it
+/// elsewhere, let a proxy change this header.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// Neuroglancer starts workers, has decoders in WebAssembly, and images in its style sheet.
+/// The policy of Neuroglancer, which starts workers, has decoders in WebAssembly, and images in its
+/// style sheet.
 const NEUROGLANCER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; \
                                    style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
                                    form-action 'none'; frame-ancestors 'self'";
@@ -49,8 +51,9 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     Some(file(assets::find(name)?, request))
 }
 
-/// Redirects a client that omitted the final slash of a folder, whose last segment this is, to the
-/// address with it: addresses in the page are relative to the folder.
+/// Redirects from the address of a folder without its final slash to the address with it, because
+/// addresses in the folder's page are relative to the folder. `segment` is the last one of its
+/// path.
 pub(super) fn add_slash(segment: &str, query: &str) -> HttpResponse {
     // The dot keeps a segment with a colon from being read as a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
@@ -78,8 +81,8 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     } else {
         POLICY
     };
-    let is_known = is_known(request, &etag);
-    let mut response = if is_known {
+    let is_current = is_known(request, &etag);
+    let mut response = if is_current {
         HttpResponse::NotModified()
     } else {
         HttpResponse::Ok()
@@ -91,7 +94,7 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
         .insert_header((header::VARY, "Accept-Encoding"))
         .insert_header((header::CONTENT_SECURITY_POLICY, policy))
         .insert_header((header::REFERRER_POLICY, "same-origin"));
-    if is_known {
+    if is_current {
         return response.finish();
     }
     response.content_type(content_type(asset.name));

@@ -14,7 +14,8 @@ use crate::service::{ErrorKind, TileError};
 /// `Retry-After` of 503, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// The challenge that makes a browser ask for a password: the secret. [`BEARER`] follows it.
+/// The challenge that makes a browser ask for a password, in which the user enters the secret.
+/// [`BEARER`] follows it.
 const BASIC: &str = "Basic realm=\"voltile\", charset=\"UTF-8\"";
 /// The challenge of each 401.
 pub(super) const BEARER: &str = "Bearer realm=\"voltile\"";
@@ -98,8 +99,8 @@ pub(super) fn unauthorized() -> HttpResponse {
     )
 }
 
-/// 401: the secret in the path is wrong. With that path no credentials help, so no browser must ask
-/// for them.
+/// 401: the secret in the path is wrong. No credentials help with that path, so browsers must not
+/// be made to ask for them.
 pub(super) fn wrong_secret() -> HttpResponse {
     challenge(
         &[BEARER],

@@ -26,12 +26,12 @@ pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpRe
             .headers()
             .get(header::CACHE_CONTROL)
             .and_then(|value| value.to_str().ok());
-        let private = HeaderValue::from_str(&private(before.unwrap_or_default()));
+        let private = HeaderValue::from_str(&made_private(before.unwrap_or_default()));
         response
             .headers_mut()
             .insert(header::CACHE_CONTROL, private.unwrap_or(PRIVATE));
     }
-    if !context.secret.is_empty() {
+    if !context.secret_prefix.is_empty() {
         // The address of this document must not reach other servers.
         response
             .headers_mut()
@@ -44,15 +44,15 @@ pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpRe
 const PRIVATE: HeaderValue = HeaderValue::from_static("private");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
-/// A `Cache-Control` without the directives that let shared caches store the response (RFC 9111,
-/// section 5.2.2).
-fn private(cache_control: &str) -> String {
+/// A `Cache-Control` that keeps shared caches from storing the response (RFC 9111, section 5.2.2):
+/// `private, max-age=9` for `public, max-age=9`.
+fn made_private(cache_control: &str) -> String {
     let mut directives = vec!["private"];
     for directive in cache_control.split(',').map(str::trim) {
         let name = directive.split('=').next().unwrap_or(directive);
         let is_left_out = ["", "public", "private", "s-maxage"]
             .iter()
-            .any(|other| name.eq_ignore_ascii_case(other));
+            .any(|left_out| name.eq_ignore_ascii_case(left_out));
         if !is_left_out {
             directives.push(directive);
         }
@@ -62,7 +62,7 @@ fn private(cache_control: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::private;
+    use super::made_private;
 
     #[test]
     fn a_private_response_is_not_stored_by_shared_caches() {
@@ -73,7 +73,7 @@ mod tests {
             ("no-store", "private, no-store"),
             ("private=\"Set-Cookie\"", "private"),
         ] {
-            assert_eq!(private(before), after);
+            assert_eq!(made_private(before), after);
         }
     }
 }

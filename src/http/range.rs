@@ -33,7 +33,8 @@ pub(super) fn respond(
 ) -> HttpResponse {
     let length = whole.len() as u64;
     response.insert_header((header::ACCEPT_RANGES, "bytes"));
-    match requested(request, etag).map_or(RequestedBytes::Whole, |range| part(range, length)) {
+    let header = range_header(request, etag);
+    match header.map_or(RequestedBytes::Whole, |range| parse_range(range, length)) {
         RequestedBytes::Whole => response.body(Pieces::new(whole, held)),
         RequestedBytes::Bytes(Range { start, end }) => {
             response.status(StatusCode::PARTIAL_CONTENT);
@@ -52,7 +53,7 @@ pub(super) fn respond(
 }
 
 /// The `Range` header, if it is meant for the version of the body that has this ETag.
-fn requested<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
+fn range_header<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
     if request.method() != Method::GET {
         return None;
     }
@@ -66,8 +67,8 @@ fn requested<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
     headers.get(header::RANGE)?.to_str().ok()
 }
 
-/// The part that a `Range` header asks for.
-fn part(range: &str, length: u64) -> RequestedBytes {
+/// The part of a body of this length that a `Range` header asks for.
+fn parse_range(range: &str, length: u64) -> RequestedBytes {
     let Ok(header::Range::Bytes(ranges)) = range.trim().parse() else {
         return RequestedBytes::Whole;
     };
@@ -106,13 +107,13 @@ mod tests {
             ("lines=0-1", RequestedBytes::Whole),
             ("", RequestedBytes::Whole),
         ] {
-            assert_eq!(part(range, 10), expected, "{range}");
+            assert_eq!(parse_range(range, 10), expected, "{range}");
         }
         assert_eq!(
-            part("bytes=0-18446744073709551615", 10),
+            parse_range("bytes=0-18446744073709551615", 10),
             RequestedBytes::Bytes(0..10)
         );
-        assert_eq!(part("bytes=0-", 0), RequestedBytes::Unsatisfiable);
+        assert_eq!(parse_range("bytes=0-", 0), RequestedBytes::Unsatisfiable);
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
                 .insert_header((header::RANGE, "bytes=0-1"))
                 .insert_header((header::IF_RANGE, HeaderValue::from_bytes(if_range).unwrap()))
                 .to_http_request();
-            requested(&request, "\"a\"").map(str::to_owned)
+            range_header(&request, "\"a\"").map(str::to_owned)
         };
         assert_eq!(asked(b" \"a\" "), Some("bytes=0-1".to_owned()));
         assert_eq!(asked(b"\"b\""), None);
@@ -134,7 +135,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_range_lies_within_the_body(text in "(bytes)?[=0-9,-]{0,30}", length in 0u64..1000) {
-            if let RequestedBytes::Bytes(range) = part(&text, length) {
+            if let RequestedBytes::Bytes(range) = parse_range(&text, length) {
                 prop_assert!(range.start < range.end && range.end <= length);
             }
         }

@@ -1,6 +1,6 @@
-//! The record of a request while it is answered: its id, form and trace. In the end it is counted,
-//! logged if the configuration says so, and told to the client in `X-Request-Id` and
-//! `Server-Timing`.
+//! The record of a request while it is answered: its id, form and trace. Once it is answered, the
+//! request is counted, and logged if the configuration says so; the client gets the id in
+//! `X-Request-Id`, and the trace in `Server-Timing`.
 
 mod redaction;
 
@@ -52,7 +52,7 @@ impl RequestRecord {
 
     /// Records the dataset that is requested.
     pub fn set_dataset(&self, dataset: &Dataset) {
-        // It is set once for each request.
+        // This is called once for each request.
         let _ = self.counters.set(Arc::clone(&dataset.counters));
     }
 
@@ -101,12 +101,12 @@ impl RequestRecord {
     /// `Server-Timing` (W3C): the stages of a render, or else where the bytes came from.
     fn add_timing(&self, span: Duration, headers: &mut HeaderMap) {
         let value = match self.trace.outcome() {
-            Outcome::None => return,
-            Outcome::Hit => Ok(HIT),
-            Outcome::Miss => HeaderValue::try_from(self.stages(span)),
-            outcome => HeaderValue::try_from(format!("cache;desc=\"{}\"", outcome.name())),
+            Outcome::None => None,
+            Outcome::Hit => Some(HIT),
+            Outcome::Miss => HeaderValue::try_from(self.stages(span)).ok(),
+            outcome => HeaderValue::try_from(format!("cache;desc=\"{}\"", outcome.name())).ok(),
         };
-        if let Ok(value) = value {
+        if let Some(value) = value {
             headers.insert(SERVER_TIMING.clone(), value);
         }
     }
@@ -147,8 +147,8 @@ impl RequestRecord {
     }
 }
 
-/// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random
-/// one.
+/// The id of a request: the one given by a proxy, else the trace id of a distributed trace (W3C
+/// Trace Context), else a random one.
 fn id_of(request: &HttpRequest) -> RequestId {
     let headers = request.headers();
     let given = headers.get(&REQUEST_ID);

@@ -1,7 +1,7 @@
 //! Security headers for all responses.
 //!
-//! Only the pages are meant to be documents. If any other response is opened in a tab, it may load
-//! nothing, run nothing and belongs to no origin. Responses used as images in a page, or read by
+//! Only the pages are meant to be documents. Any other response that is opened in a tab can load
+//! and run nothing, and belongs to no origin. Responses used as images in a page, or read by
 //! scripts, are not affected.
 
 use actix_web::http::header::{self, HeaderMap, HeaderValue};

@@ -20,8 +20,8 @@ use crate::service::TileService;
 pub struct LiveSite(RwLock<Arc<Site>>);
 
 impl LiveSite {
-    /// Fails if a header in the settings is not valid, which reading the configuration has ruled
-    /// out.
+    /// Fails if a header in the settings is not valid; settings that were read from a configuration
+    /// have valid headers.
     pub fn new(
         service: Arc<TileService>,
         settings: &config::Settings,
@@ -47,7 +47,7 @@ impl LiveSite {
         Ok(())
     }
 
-    /// Ends the listeners of events; from now on `/readyz` says that the server ends.
+    /// Ends the listeners of events; from now on `/readyz` says that the server is being stopped.
     pub fn drain(&self) {
         self.get().listeners.drain();
     }

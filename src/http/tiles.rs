@@ -8,7 +8,7 @@ use actix_web::http::header::HeaderValue;
 use voltile_base::request::{TilePath, TileRequest, VersionedToken, ViewRequest, adjustments};
 
 use super::body::Pieces;
-use super::caching::{Freshness, lifetime};
+use super::caching::{Freshness, data_lifetime};
 use super::context::Context;
 use super::problem::Answer;
 use crate::catalog::RequestPlan;
@@ -68,7 +68,7 @@ pub(super) async fn answer_view(context: &Context<'_>, path: &str) -> Answer {
 }
 
 /// Answers a planned request: with 304 if the client's copy is current, otherwise with the
-/// fetched picture or range. The neighbours of `looked_at` are prefetched after that.
+/// fetched picture or range. The neighbours of the tile `looked_at`, if any, are prefetched then.
 async fn respond(
     context: &Context<'_>,
     plan: &Arc<RequestPlan>,
@@ -78,7 +78,7 @@ async fn respond(
     looked_at: Option<&TileRequest>,
 ) -> Answer {
     let service = &context.site.service;
-    let lifetime = lifetime(token, &context.site.cache_control);
+    let lifetime = data_lifetime(token, &context.site.cache_control);
     let freshness = Freshness::new(context, plan, lifetime);
     if let Some(response) = freshness.confirmed() {
         return Ok(response);
@@ -90,7 +90,7 @@ async fn respond(
     }
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     Ok(freshness
-        .described(HttpResponse::Ok())
+        .add_headers(HttpResponse::Ok())
         .content_type(HeaderValue::from_static(content_type))
         .body(Pieces::new(tile.bytes, None)))
 }

@@ -1,9 +1,9 @@
 //! Metadata files for other viewers, made from the descriptions of datasets: CATMAID's projects,
 //! Viking's volume, ndstore's info.
 //!
-//! Some of them contain absolute URLs of tiles, with the host that the client used ([`client`]).
-//! They depend on the request's headers, so caches must not store them; and they repeat the host
-//! many times, so their size is limited. Nothing here reads a voxel.
+//! Some of the files contain absolute URLs of tiles, with the host that the client used
+//! ([`client`]). Because these files depend on the request's headers, caches must not store them;
+//! and because they repeat the host many times, their size is limited. Nothing here reads a voxel.
 
 pub(super) mod catmaid;
 pub(super) mod info;
@@ -56,11 +56,10 @@ impl MetadataFile {
 /// The metadata file that a path below a mount names, with the mount and the token; `None` for
 /// other paths.
 pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(MetadataFile, &'p str, &'p str)> {
-    let segments = context.path.split('/');
-    let segments = segments.filter(|segment| !segment.is_empty());
+    let parts = context.path.split('/').filter(|part| !part.is_empty());
     // Check the file name first: nearly every path is that of a tile.
-    let file = MetadataFile::named(segments.clone().next_back()?)?;
-    let segments: Vec<&str> = segments.collect();
+    let file = MetadataFile::named(parts.clone().next_back()?)?;
+    let segments: Vec<&str> = parts.collect();
     let [mount, between @ .., token, _] = segments.as_slice() else {
         return None;
     };
@@ -111,15 +110,15 @@ pub(super) async fn projects(context: &Context<'_>) -> Answer {
         "application/json",
         in_json,
         move |out| {
-            let precomputed = |token: &str, channel: &str| precomputed(&catalog, token, channel);
-            catmaid::write(&catalog.describe(), precomputed, &site.server.mounts, out)
+            let find = |token: &str, channel: &str| find_precomputed(&catalog, token, channel);
+            catmaid::write(&catalog.describe(), find, &site.server.mounts, out)
         },
     )
     .await
 }
 
 /// A channel in the precomputed format, if it can be offered.
-fn precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precomputed> {
+fn find_precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precomputed> {
     let volume = PrecomputedVolume {
         token: Name::new(token).ok()?.into(),
         channel: Name::new(channel).ok()?,

@@ -12,9 +12,10 @@ use voltile_base::request::BoxRequest;
 use voltile_render::plan::Cutout;
 
 use super::body::Pieces;
-use super::caching::{Freshness, lifetime};
+use super::caching::{Freshness, data_lifetime};
 use super::context::Context;
 use super::problem::Answer;
+use crate::catalog::RequestPlan;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
@@ -34,14 +35,14 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
             catalog.plan_box(&wanted, file.format)
         })
         .await?;
-    let lifetime = lifetime(&wanted.token, &context.site.cache_control);
+    let lifetime = data_lifetime(&wanted.token, &context.site.cache_control);
     let freshness = Freshness::new(context, &plan, lifetime);
     if let Some(response) = freshness.confirmed() {
         return Ok(response);
     }
     let trace = &context.record.trace;
     let (voxels, held) = service.fetch_box(&plan, demand, trace).await?;
-    let mut response = freshness.described(HttpResponse::Ok());
+    let mut response = freshness.add_headers(HttpResponse::Ok());
     response.content_type(file.content_type);
     if let Some((cutout, _)) = plan.cutout().filter(|_| file.format == BoxFormat::Raw) {
         let shape: Vec<String> = cutout.shape().iter().map(u64::to_string).collect();
@@ -50,24 +51,29 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> Answer {
         }
         let voxel = HeaderValue::from_static(cutout.voxel.name());
         response.insert_header((TYPE.clone(), voxel));
-        let missing = if !cutout.view.is_stored() {
-            // The list is for stored levels only.
-            None
-        } else if !cutout.is_there {
-            Some(ranges(&cutout.region))
-        } else if plan.origin.has_gaps() {
-            // This may have to open a file of a series.
-            let plan = Arc::clone(&plan);
-            let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
-            parts.ok().flatten()
-        } else {
-            Some(String::new())
-        };
+        let missing = missing_list(&plan, cutout).await;
         if let Some(Ok(missing)) = missing.map(HeaderValue::try_from) {
             response.insert_header((MISSING.clone(), missing));
         }
     }
     Ok(response.body(Pieces::new(voxels, Some(held))))
+}
+
+/// The value of `X-Voltile-Missing`, which only stored levels have, and only if it is not too long.
+async fn missing_list(plan: &Arc<RequestPlan>, cutout: &Cutout) -> Option<String> {
+    if !cutout.view.is_stored() {
+        return None;
+    }
+    if !cutout.is_there {
+        return Some(ranges(&cutout.region));
+    }
+    if !plan.origin.has_gaps() {
+        return Some(String::new());
+    }
+    // On a thread that may block: this may have to open a file of a series.
+    let plan = Arc::clone(plan);
+    let parts = spawn_blocking(move || missing_parts(plan.cutout()?.0)).await;
+    parts.ok().flatten()
 }
 
 /// The parts of a box that the files lack, in any component, as ranges in voxels of the level, such
@@ -82,7 +88,7 @@ fn missing_parts(cutout: &Cutout) -> Option<String> {
             if parts.contains(&part) {
                 continue;
             }
-            // With a comma.
+            // One more for the comma.
             length += part.len() + 1;
             if length > MAX_LIST {
                 return None;

@@ -17,7 +17,7 @@ use voltile_base::request::{
     ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
-use super::caching::{Freshness, REVALIDATED, is_any, lifetime};
+use super::caching::{Freshness, REVALIDATED, data_lifetime, is_any};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::problem::Answer;
@@ -53,13 +53,13 @@ async fn metadata(
     } else {
         0
     };
-    // Windows that could not be measured are missing, but only for now. This is decided before the
-    // document is made, because more windows may become known meanwhile.
+    // Windows that could not be measured are missing, but only for now. `is_whole` is decided
+    // before the document is made, because more windows may become known meanwhile.
     let mut channels = image.multiscale().channels.into_iter();
     let is_whole = !has_windows
         || channels.all(|channel| channel.kind == Kind::Labels || channel.window().is_some());
     let lifetime = if is_whole {
-        lifetime(&wanted.token, &REVALIDATED)
+        data_lifetime(&wanted.token, &REVALIDATED)
     } else {
         REVALIDATED
     };
@@ -94,8 +94,8 @@ async fn chunk(context: &Context<'_>, wanted: &ZarrRequest, place: &ZarrChunk) -
         .await?;
     // The shape and coding of chunks may change with the file, although their addresses do not: a
     // cached copy must be revalidated, like the metadata, unless its address has a version.
-    let freshness = Freshness::new(context, &plan, lifetime(&wanted.token, &REVALIDATED));
-    // `*` matches only a chunk that exists, and that is not known yet.
+    let freshness = Freshness::new(context, &plan, data_lifetime(&wanted.token, &REVALIDATED));
+    // `*` matches only chunks that exist, and whether this one does is not known yet.
     if !is_any(request)
         && let Some(response) = freshness.confirmed()
     {
@@ -112,7 +112,7 @@ async fn chunk(context: &Context<'_>, wanted: &ZarrRequest, place: &ZarrChunk) -
     {
         return Ok(response);
     }
-    let mut response = freshness.described(HttpResponse::Ok());
+    let mut response = freshness.add_headers(HttpResponse::Ok());
     response.content_type("application/octet-stream");
     let etag = &freshness.etag;
     Ok(range::respond(request, response, etag, chunk, Some(held)))

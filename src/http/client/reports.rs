@@ -74,8 +74,10 @@ impl<'r> ProxyReports<'r> {
             .iter()
             .map(|element| ip_address(parameter((*element)?, "for")?));
         let (client, index) = trace_client(peer, addresses, trusted);
-        let outermost = elements.get(index.min(elements.len().saturating_sub(1)));
-        let outermost = outermost.copied().flatten().unwrap_or_default();
+        let last = elements.len().saturating_sub(1);
+        // Empty if there is no element, or the header is not ASCII.
+        let outermost = elements.get(index.min(last)).copied().flatten();
+        let outermost = outermost.unwrap_or_default();
         Self {
             client,
             host: parameter(outermost, "host").map(|host| (FORWARDED, host)),
@@ -122,12 +124,12 @@ fn trace_client(
 fn items<'r>(
     headers: &'r HeaderMap,
     name: &str,
-    split: impl Fn(&'r str) -> Vec<&'r str>,
+    split_list: impl Fn(&'r str) -> Vec<&'r str>,
 ) -> Vec<Option<&'r str>> {
     let mut items = Vec::new();
     for value in headers.get_all(name) {
         match value.to_str() {
-            Ok(text) => items.extend(split(text).into_iter().map(|item| Some(item.trim()))),
+            Ok(text) => items.extend(split_list(text).into_iter().map(|item| Some(item.trim()))),
             Err(_) => items.push(None),
         }
     }
@@ -152,14 +154,16 @@ fn split(text: &str, separator: char) -> Vec<&str> {
 
 /// A text without `open` at its start and `close` at its end, if both are there.
 fn strip_pair(text: &str, open: char, close: char) -> &str {
-    let rest = text.strip_prefix(open);
-    rest.and_then(|rest| rest.strip_suffix(close))
-        .unwrap_or(text)
+    let opened = text.strip_prefix(open);
+    let inner = opened.and_then(|opened| opened.strip_suffix(close));
+    inner.unwrap_or(text)
 }
 
-/// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
+/// Parses an IP address with an optional port: `192.0.2.43:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn ip_address(text: &str) -> Option<IpAddr> {
-    let address: Option<IpAddr> = strip_pair(text, '[', ']').parse().ok();
-    let address = address.or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
-    address.map(|address| address.to_canonical())
+    let address: IpAddr = match strip_pair(text, '[', ']').parse() {
+        Ok(address) => address,
+        Err(_) => text.parse::<SocketAddr>().ok()?.ip(),
+    };
+    Some(address.to_canonical())
 }

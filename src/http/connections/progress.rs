@@ -23,8 +23,8 @@ pub(in crate::http) enum AnswerStage {
     /// Not all of the response is in actix-http's write buffer.
     #[default]
     Unanswered,
-    /// All of the response is in it. The request is the last one on its connection if a body or
-    /// another protocol follows its head.
+    /// All of the response is in the write buffer. `is_last`: the connection ends with this
+    /// request, because a body or another protocol follows the request's head.
     Answered { is_last: bool },
 }
 
@@ -35,7 +35,8 @@ pub(in crate::http) struct AnswerFollower {
 }
 
 impl AnswerFollower {
-    /// To be called before the request is answered: it drops the request's body.
+    /// To be called before the request is answered. Drops the request's body, which no answer
+    /// needs.
     pub fn new(request: &HttpRequest, payload: web::Payload) -> Self {
         let progress = request.conn_data::<ResponseProgress>();
         Self {
@@ -53,7 +54,7 @@ impl AnswerFollower {
     }
 }
 
-/// The body of a response, whose end the stream must know.
+/// The body of a response. Its drop tells the stream that all of it is in the write buffer.
 pub(in crate::http) struct FollowedBody {
     body: BoxBody,
     follower: AnswerFollower,

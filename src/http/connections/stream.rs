@@ -2,10 +2,10 @@
 //! has been written.
 //!
 //! actix-http decodes all requests that it can read before it answers the first. It holds them and
-//! their responses in memory (4 KiB for each request of 28 bytes), and keeps flags such as "the
-//! request was a HEAD" once for all of them. With this stream it never sees two at once: further
-//! requests wait in a few KiB here, and then in the system's buffers. The stream finds the end of a
-//! head by its empty line, and the end of a response by [`ResponseProgress`].
+//! their responses in memory (4 KiB for each request of 28 bytes), and has one flag such as "the
+//! request was a HEAD" for all of them. With this stream it never sees two requests at once: later
+//! ones wait in a few KiB here, and beyond that in the system's buffers. The stream finds the end
+//! of a head by its empty line, and the end of a response by [`ResponseProgress`].
 //!
 //! actix-http limits the time of the first head of a connection, but not that of later heads. So
 //! its timers are off, and this stream limits the time of each head and the time between requests.
@@ -28,11 +28,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::progress::{AnswerStage, ResponseProgress};
 use super::{ConnectionTimeouts, OpenConnection};
 
-/// The maximum number of bytes that are read ahead.
+/// The maximum number of received bytes that wait here to be passed on.
 const MAX_AHEAD: usize = 4 << 10;
-/// The maximum time for which a client may go on sending after its last response.
+/// How long a client may go on sending after the last response of its connection.
 const LINGER: Duration = Duration::from_secs(1);
-/// The maximum number of bytes that the client may send after its last response.
+/// The maximum number of bytes that a client may send after that response.
 const MAX_UNREAD: usize = 1 << 20;
 /// The answer to a request whose head is not complete in time.
 const TIMEOUT_ANSWER: &[u8] =
@@ -76,24 +76,26 @@ enum RequestPhase {
 struct HeadProgress {
     /// In bytes.
     length: usize,
-    /// Whether a line has begun after a newline, and has no bytes but `\r` yet: a newline would end
-    /// the head.
+    /// Whether the present line is not the first, and has no bytes but `\r` so far: a newline would
+    /// then end the head.
     is_at_line_start: bool,
 }
 
 impl HeadProgress {
-    /// Adds bytes up to the end of the head, which is an empty line. Returns the number of bytes
-    /// added, and whether the head is complete.
+    /// Adds bytes up to the empty line that ends the head. Returns the number of bytes added, and
+    /// whether the head is complete.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut length = 0;
         let mut is_complete = false;
         while length < bytes.len() && !is_complete {
-            let newline = memchr(b'\n', &bytes[length..]);
-            let line = &bytes[length..newline.map_or(bytes.len(), |at| length + at)];
+            let rest = &bytes[length..];
+            let newline = memchr(b'\n', rest);
+            let line = &rest[..newline.unwrap_or(rest.len())];
+            let has_newline = newline.is_some();
             let is_empty = self.is_at_line_start && line.iter().all(|byte| *byte == b'\r');
-            self.is_at_line_start = is_empty || newline.is_some();
-            is_complete = is_empty && newline.is_some();
-            length += line.len() + usize::from(newline.is_some());
+            self.is_at_line_start = is_empty || has_newline;
+            is_complete = is_empty && has_newline;
+            length += line.len() + usize::from(has_newline);
         }
         self.length += length;
         (length, is_complete)
@@ -118,13 +120,13 @@ impl<S> SequentialStream<S> {
         }
     }
 
-    /// The stage that the requests of this connection set.
+    /// Through this, the requests of this connection report how far they have been answered.
     pub fn progress(&self) -> ResponseProgress {
         self.progress.clone()
     }
 
-    /// Ready at the deadline. The timer may be set for an earlier time, and is set again when that
-    /// comes: each request moves the deadline, and setting a timer is slow.
+    /// Ready at the deadline. Each request moves the deadline, but setting a timer is slow: a timer
+    /// that is set for an earlier time is left as it is, and set again when it ends.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
@@ -179,7 +181,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
         self.progress.set(AnswerStage::Unanswered);
         self.head = HeadProgress::default();
         self.deadline = Instant::now() + self.timeouts.idle;
-        // actix-http has read before it wrote. Have it read again, unless nothing can be read yet.
+        // actix-http has read before it wrote, and must read again. If there is nothing to read
+        // yet, the polls below arrange that the socket or the timer wakes it; otherwise it is woken
+        // now.
         let is_waiting = !self.is_last
             && self.input.is_empty()
             && self.poll_receive(context)?.is_pending()
@@ -221,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
                     ready!(self.poll_deadline(context));
                     self.phase = RequestPhase::Over;
                     self.is_last = true;
-                    return self.poll_late(context);
+                    return Poll::Ready(self.answer_late_head(context));
                 }
             }
         }
@@ -229,14 +233,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
 
     /// Answers a request whose head is not complete in time, unless the head has no bytes yet. The
     /// socket has room for the answer: nothing has been written since the last response.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn answer_late_head(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.head.length > 0
             && let Poll::Ready(written) =
                 Pin::new(&mut self.socket).poll_write(context, TIMEOUT_ANSWER)
         {
             written?;
         }
-        Poll::Ready(Ok(()))
+        Ok(())
     }
 
     /// Watches for a disconnect while a request is being answered; ready when the client is gone.
@@ -245,10 +249,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
             received?;
         }
         match &mut self.phase {
+            RequestPhase::Answering { is_end_seen: true } if self.is_ended => Poll::Ready(Ok(())),
             RequestPhase::Answering { is_end_seen } if self.is_ended => {
-                if std::mem::replace(is_end_seen, true) {
-                    return Poll::Ready(Ok(()));
-                }
+                *is_end_seen = true;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -259,25 +262,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
     /// Reads and discards the bytes that a client still sends after its last response: closing a
     /// socket with unread bytes resets the connection, and the client may lose the response.
     fn poll_linger(&mut self, context: &mut Context<'_>, mut unread: usize) -> Poll<()> {
-        let is_over = loop {
+        loop {
             unread += self.input.len();
             self.input.clear();
+            self.phase = RequestPhase::Closing(unread);
             match self.poll_receive(context) {
                 Poll::Ready(Ok(())) if unread < MAX_UNREAD => {}
                 // An error, or too many bytes.
-                Poll::Ready(_) => break true,
-                Poll::Pending => {
-                    // The client may be in the middle of a body, or of further requests.
-                    let may_send = self.is_last || unread > 0;
-                    break self.is_ended || !may_send || self.poll_deadline(context).is_ready();
-                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => break,
             }
-        };
-        self.phase = RequestPhase::Closing(unread);
-        if is_over {
-            Poll::Ready(())
+        }
+        // The client may be in the middle of a body, or of further requests.
+        let may_send = !self.is_ended && (self.is_last || unread > 0);
+        if may_send {
+            self.poll_deadline(context)
         } else {
-            Poll::Pending
+            Poll::Ready(())
         }
     }
 }

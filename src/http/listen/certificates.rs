@@ -24,10 +24,11 @@ impl Certificates {
     /// Reads the files. The faults name the keys of the configuration, such as
     /// `server.tls.certificate`.
     pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        let certified = match (chain(&files.certificate), key(&files.key)) {
-            (Ok(chain), Ok(key)) => certified(chain, &key, files).map_err(|fault| vec![fault])?,
-            (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
+        let (chain, key) = match (read_chain(&files.certificate), read_key(&files.key)) {
+            (Ok(chain), Ok(key)) => (chain, key),
+            (chain, key) => return Err([chain.err(), key.err()].into_iter().flatten().collect()),
         };
+        let certified = certified_key(chain, &key, files).map_err(|fault| vec![fault])?;
         Ok(Self(RwLock::new(Arc::new(certified))))
     }
 
@@ -55,7 +56,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Accepts TLS connections: each handshake uses the certificate that is in force then.
+/// Accepts TLS connections; each handshake uses the certificate in force when it begins.
 pub(super) fn acceptor(certificates: Arc<Certificates>) -> io::Result<TlsAcceptor> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -75,7 +76,7 @@ fn fault(name: &str, path: &Path, problem: &str) -> Fault {
     Fault::new(format!("server.tls.{name}"), problem)
 }
 
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let text = contents("certificate", path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = chain.map_err(|error| fault("certificate", path, &not_pem(&error)))?;
@@ -87,7 +88,7 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
     Ok(chain)
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
     let missing = "there is no private key in it; expected a PEM file with a key that is not encrypted (-----BEGIN PRIVATE \
                    KEY-----)";
     PrivateKeyDer::from_pem_slice(&contents("key", path)?).map_err(|error| match error {
@@ -100,7 +101,7 @@ fn not_pem(error: &pem::Error) -> String {
     format!("is not in PEM format: {error}")
 }
 
-fn certified(
+fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: &PrivateKeyDer<'static>,
     files: &Tls,
@@ -112,6 +113,7 @@ fn certified(
         ))
     })?;
     let certified = CertifiedKey::new(chain, key);
+    // Unknown: rustls cannot compare keys of this type.
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
         Err(Error::InconsistentKeys(_)) => {

@@ -102,7 +102,7 @@ impl ListenError {
     }
 }
 
-/// Sockets that connections can be made to already. The files of Unix sockets are removed on drop.
+/// Sockets to which clients can connect already. The files of Unix sockets are removed on drop.
 #[derive(Debug, Default)]
 pub struct Sockets {
     pub(super) tcp: Vec<TcpListener>,
@@ -114,9 +114,9 @@ impl Sockets {
     /// Opens the configured sockets that were not passed to this process, and takes all passed
     /// sockets.
     pub fn open(settings: &Server, passed: PassedSockets) -> Result<Self, ListenError> {
-        let are_passed = !(passed.tcp.is_empty() && passed.unix.is_empty());
+        let has_passed = !(passed.tcp.is_empty() && passed.unix.is_empty());
         let mut sockets = Self::default();
-        for address in settings.addresses(are_passed) {
+        for address in settings.addresses(has_passed) {
             sockets.tcp.extend(bind_all(&address, &passed.tcp)?);
         }
         sockets.tcp.extend(passed.tcp);
@@ -124,12 +124,11 @@ impl Sockets {
             && !passed.unix.iter().any(|(_, passed)| passed == path)
         {
             let opened = unix::listener(path, settings.unix_socket_mode);
-            let path = path.clone();
             let (listener, file) = opened.map_err(|error| ListenError::UnixSocket {
                 path: path.clone(),
                 error,
             })?;
-            sockets.unix.push((listener, path));
+            sockets.unix.push((listener, path.clone()));
             sockets.files.push(file);
         }
         sockets.unix.extend(passed.unix);
@@ -192,8 +191,8 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Sets options that accepted connections inherit. They limit the memory in which the system holds
-/// answers that clients do not read, which would be several MiB for each connection (for a Unix
-/// socket it is `net.core.wmem_default`, 208 KiB); and they end connections whose clients read
+/// answers that clients do not read: it would be several MiB for each connection (but for a Unix
+/// socket it is `net.core.wmem_default`, 208 KiB). And they end connections whose clients read
 /// nothing for `write_timeout`, or are gone.
 fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()> {
     set_socket_send_buffer_size(listener, SEND_BUFFER)?;

@@ -21,8 +21,8 @@ pub(super) struct SocketFile {
     identity: SocketIdentity,
 }
 
-/// Device, inode and time of the last change: a file system may give the inode of a removed file to
-/// the next one.
+/// Device, inode, and time of the last change. The inode is not enough: a file system may give the
+/// inode of a removed file to the next one.
 type SocketIdentity = (u64, u64, i64, i64);
 
 fn identity(file: &Metadata) -> SocketIdentity {
@@ -42,10 +42,10 @@ pub(super) fn listener(path: &Path, mode: u32) -> io::Result<(UnixListener, Sock
     )?;
     bind(&socket, &address)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
-    let identity = identity(&fs::symlink_metadata(path)?);
+    let metadata = fs::symlink_metadata(path)?;
     let file = SocketFile {
         path: path.to_owned(),
-        identity,
+        identity: identity(&metadata),
     };
     listen(&socket, BACKLOG)?;
     Ok((UnixListener::from(socket), file))

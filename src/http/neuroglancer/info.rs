@@ -53,6 +53,23 @@ struct ScaleInfo {
 impl VolumeInfo {
     pub(super) fn new(precomputed: &Precomputed, has_properties: bool) -> Self {
         let encoding = precomputed.encoding;
+        let scales = precomputed.scales.iter().map(|scale| ScaleInfo {
+            key: scale.level.number().to_string(),
+            size: scale.size.into(),
+            resolution: scale.resolution.into(),
+            voxel_offset: scale.offset.into(),
+            chunk_sizes: scale
+                .chunk_sizes
+                .iter()
+                .map(|&shape| shape.into())
+                .collect(),
+            encoding: if encoding.is_compressed {
+                "compressed_segmentation"
+            } else {
+                "raw"
+            },
+            compressed_segmentation_block_size: encoding.is_compressed.then_some(BLOCK),
+        });
         Self {
             kind: "neuroglancer_multiscale_volume",
             r#type: if encoding.is_segmentation {
@@ -62,27 +79,7 @@ impl VolumeInfo {
             },
             data_type: encoding.data_type(),
             num_channels: precomputed.components,
-            scales: precomputed
-                .scales
-                .iter()
-                .map(|scale| ScaleInfo {
-                    key: scale.level.number().to_string(),
-                    size: scale.size.into(),
-                    resolution: scale.resolution.into(),
-                    voxel_offset: scale.offset.into(),
-                    chunk_sizes: scale
-                        .chunk_sizes
-                        .iter()
-                        .map(|&shape| shape.into())
-                        .collect(),
-                    encoding: if encoding.is_compressed {
-                        "compressed_segmentation"
-                    } else {
-                        "raw"
-                    },
-                    compressed_segmentation_block_size: encoding.is_compressed.then_some(BLOCK),
-                })
-                .collect(),
+            scales: scales.collect(),
             segment_properties: has_properties.then_some(SEGMENT_PROPERTIES),
         }
     }

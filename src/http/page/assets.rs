@@ -2,7 +2,7 @@
 
 /// A file of a page.
 pub(in crate::http) struct Asset {
-    /// The path below `/`; the paths of the two pages end in `index.html`.
+    /// The path below `/`; the pages themselves are `index.html` and `neuroglancer/index.html`.
     pub name: &'static str,
     pub digest: &'static str,
     pub plain: &'static [u8],
@@ -12,7 +12,7 @@ pub(in crate::http) struct Asset {
 // Defines `static ASSETS: &[Asset]`; empty if the viewers are not built in.
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The path of Neuroglancer, and of its files below it.
+/// The path of Neuroglancer; its files are below it.
 pub(super) const NEUROGLANCER: &str = "neuroglancer/";
 
 /// Whether the viewer is built in.

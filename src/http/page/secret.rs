@@ -23,7 +23,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 /// The response to a path with a wrong secret; `rest` is the part of the path after it.
 pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpResponse {
-    if let Some(secret) = typed(request.query_string()) {
+    if let Some(secret) = typed_secret(request.query_string()) {
         return super::redirect(StatusCode::SEE_OTHER, location(&secret, rest));
     }
     let mut accepted = request
@@ -50,7 +50,7 @@ pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpRespons
 }
 
 /// The secret that was typed into the field, in a query; `None` if it is empty.
-fn typed(query: &str) -> Option<String> {
+fn typed_secret(query: &str) -> Option<String> {
     query_parameter(query, "secret").filter(|secret| !secret.is_empty())
 }
 
@@ -107,7 +107,7 @@ mod tests {
                 "http://h/k/javascript%3Aalert%281%29/",
             ),
         ] {
-            let location = location(&typed(query).unwrap(), rest);
+            let location = location(&typed_secret(query).unwrap(), rest);
             assert_eq!(
                 url::Url::parse(wrong)
                     .unwrap()
@@ -118,7 +118,7 @@ mod tests {
             );
         }
         for nothing in ["", "secret", "secret=", "other=secret"] {
-            assert_eq!(typed(nothing), None, "{nothing}");
+            assert_eq!(typed_secret(nothing), None, "{nothing}");
         }
     }
 }

@@ -26,8 +26,8 @@ figure{margin:0;width:16rem}\
 img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
 figcaption{font-size:.85rem;overflow-wrap:anywhere}";
 
-/// The policy of the simple page: that of the viewer, but with one inline style, which is allowed
-/// by its digest.
+/// The `Content-Security-Policy` of the simple page: no scripts, and only one inline style, which
+/// is allowed by its digest.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'self'";
 
@@ -43,7 +43,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>) -> Answer {
     let catalog = Arc::clone(&context.catalog);
     let site = Arc::clone(context.site);
     // Not below `/k/SECRET`: the address in the form is relative to `/`.
-    let form = if context.secret.is_empty() && !context.sees_everything() {
+    let form = if context.secret_prefix.is_empty() && !context.sees_everything() {
         FORM
     } else {
         ""

@@ -10,8 +10,8 @@
 //! CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles. Its
 //! stacks are cut out of the precomputed format (tile source 14,
 //! `NeuroglancerPrecomputedImageBlockSource` in `tile-source.js`), which CATMAID reads in any order
-//! of axes. It requests the canary's chunk by its whole extent, so the first chunk must not be
-//! clipped.
+//! of axes. To check a mirror, CATMAID requests the chunk of the canary location by its unclipped
+//! extent. For zy that is the first chunk, so the first chunk must not be clipped.
 
 use std::io::{self, Write};
 
@@ -124,7 +124,7 @@ fn zy_stack(
         .first()
         .filter(|full| full.level == Level::FULL)?;
     let chunk = *full.chunk_sizes.first()?;
-    // The canary's chunk must not be clipped.
+    // The first chunk is requested as the canary.
     let is_whole = chunk.zip(full.size, |edge, size| edge <= size).everywhere();
     if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
         return None;

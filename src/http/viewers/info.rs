@@ -75,12 +75,13 @@ struct InfoChannel {
 }
 
 pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> Info {
-    let longest = description
+    let with_most_levels = description
         .channels
         .iter()
         .max_by_key(|channel| channel.levels.len());
-    let levels = longest.into_iter().flat_map(|channel| &channel.levels);
-    let levels: Vec<InfoLevel> = levels
+    let levels: Vec<InfoLevel> = with_most_levels
+        .into_iter()
+        .flat_map(|channel| &channel.levels)
         .map(|level| InfoLevel::new(level, description))
         .collect();
     let times = dataset
@@ -90,22 +91,22 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         .max()
         .unwrap_or(1);
     Info {
-        dataset: by_level(description, &levels, times),
+        dataset: dataset_info(description, &levels, times),
         project: InfoProject {
             name: description.token.clone(),
-            description: about(description),
+            description: layout_names(description),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
         channels: description
             .channels
             .iter()
-            .map(|described| (described.name.clone(), channel(described)))
+            .map(|channel| (channel.name.clone(), channel_info(channel)))
             .collect(),
         metadata: BTreeMap::new(),
     }
 }
 
-fn by_level(description: &DatasetDescription, levels: &[InfoLevel], times: u64) -> InfoDataset {
+fn dataset_info(description: &DatasetDescription, levels: &[InfoLevel], times: u64) -> InfoDataset {
     /// A map from each level's number, as a string, to a value.
     fn each<T>(levels: &[InfoLevel], value: impl Fn(&InfoLevel) -> T) -> BTreeMap<String, T> {
         levels
@@ -115,7 +116,7 @@ fn by_level(description: &DatasetDescription, levels: &[InfoLevel], times: u64) 
     }
     InfoDataset {
         name: description.token.clone(),
-        description: about(description),
+        description: layout_names(description),
         scalinglevels: levels.last().map_or(0, |level| level.number),
         scaling: match description.scaling.as_str() {
             "isotropic" => "xyz",
@@ -152,8 +153,8 @@ struct InfoLevel {
 }
 
 impl InfoLevel {
-    /// Along each axis, the size is the end of the channel that reaches furthest. The voxel size is
-    /// that of the first channel which has one.
+    /// A level of a dataset. Along each axis its size is the end of the channel that reaches
+    /// furthest; its voxel size is that of the first channel with a known one.
     fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
         let mut size = Xyz::all(0);
         for channel in &dataset.channels {
@@ -186,7 +187,7 @@ impl InfoLevel {
     }
 }
 
-fn channel(channel: &ChannelDescription) -> InfoChannel {
+fn channel_info(channel: &ChannelDescription) -> InfoChannel {
     InfoChannel {
         channel_type: match (channel.kind.as_str(), channel.times) {
             ("labels", _) => "annotation",
@@ -205,6 +206,6 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
 }
 
 /// The names of the dataset's layouts.
-fn about(dataset: &DatasetDescription) -> String {
+fn layout_names(dataset: &DatasetDescription) -> String {
     joined(dataset.layouts.iter().map(|recognised| &recognised.layout))
 }

@@ -3,19 +3,23 @@
 use serde_json::{Number, Value, json};
 use voltile_hdf5::volume::{Samples, Voxel, VoxelType, with_samples};
 
-/// The value of chunks that do not exist, as Zarr writes it; 0 if it is unknown, because then all
-/// chunks exist.
+/// The value of chunks that do not exist, as Zarr writes it; 0 if the fill value is unknown,
+/// because then all chunks exist.
 pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
-    let whole = match fill {
-        Some(Samples::F32(values)) => {
-            return real(values.first().copied().map_or(0.0, f64::from));
-        }
-        Some(Samples::F64(values)) => return real(values.first().copied().unwrap_or_default()),
+    match fill {
+        Some(Samples::F32(values)) => real(values.first().copied().map_or(0.0, f64::from)),
+        Some(Samples::F64(values)) => real(values.first().copied().unwrap_or_default()),
         Some(other) => {
-            with_samples!(other, voxels => voxels.first().map_or(0, |voxel| voxel.to_whole()))
+            let whole =
+                with_samples!(other, voxels => voxels.first().map_or(0, |voxel| voxel.to_whole()));
+            integer(whole, voxel)
         }
-        None => 0,
-    };
+        None => integer(0, voxel),
+    }
+}
+
+/// A value of an integer type, or true or false.
+fn integer(whole: i128, voxel: VoxelType) -> Value {
     if voxel == VoxelType::Bool {
         json!(whole != 0)
     } else {
@@ -23,7 +27,7 @@ pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
     }
 }
 
-/// A floating-point number. JSON has no word for those that are not finite: Zarr writes strings.
+/// A floating-point number. JSON cannot express NaN and infinities: Zarr writes them as strings.
 fn real(value: f64) -> Value {
     match value {
         value if value.is_nan() => json!("NaN"),

@@ -12,8 +12,8 @@ use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 /// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot
 /// express.
 pub(super) const OWN: &str = "voltile";
-/// A transform counts as a translation if each of its factors differs from that of a translation by
-/// at most this part of a voxel.
+/// The transform of an image counts as scale and translation if, divided by the voxel size, each of
+/// its factors differs from that of the identity by at most this.
 const MAX_DEVIATION: f64 = 1e-3;
 
 /// The metadata of an image's group.
@@ -25,7 +25,7 @@ pub(super) fn image(image: &ZarrImage) -> Value {
         value["omero"] = omero;
     }
     add_own(&mut value, &arrays);
-    // Where data cannot be shown, chunks have the fill value: the notices tell readers of it.
+    // Where data cannot be shown, chunks have the fill value; the notices tell readers why.
     let errors: Vec<_> = image.errors().collect();
     if !errors.is_empty() {
         value[OWN]["notices"] = json!(errors);
@@ -52,8 +52,8 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str) -> Value {
 }
 
 /// Adds the affine transform from indices of level 0 to space, if scale and translation do not
-/// express it. It is in the form of OME-Zarr 0.6: a row for each spatial axis, with a factor for
-/// each spatial axis and the shift, all in the order of the array's axes.
+/// express it. As in OME-Zarr 0.6, it has a row for each spatial axis: a factor for each spatial
+/// axis, and the shift; all in the order of the array's axes.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     let space = ImageSpace::new(arrays);
     let Some(transform) = space.transform else {
@@ -89,10 +89,10 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str) -> Value {
 
 /// Where the voxels of an image lie.
 pub(super) struct ImageSpace {
-    /// The size of a voxel of level 0.
+    /// The size of a voxel of level 0, in `unit`.
     pub voxel: Xyz<f64>,
     pub unit: Option<&'static str>,
-    /// From indices of level 0 to space, in the same unit.
+    /// From indices of level 0 to space, in `unit`.
     transform: Option<Affine>,
     /// The seconds between time points, if they are evenly spaced.
     step: Option<f64>,
@@ -100,7 +100,7 @@ pub(super) struct ImageSpace {
 
 impl ImageSpace {
     /// The unit is nanometres if the file's unit is smaller than micrometres, else micrometres. A
-    /// size without a known unit is only good for its ratios.
+    /// size without a known unit is kept, for the ratios between its axes.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
         let first = arrays.first();
         let step = first.facts.timing.as_ref().and_then(Timing::even_step);
@@ -156,6 +156,7 @@ fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &ImageSpace) -> V
             .zip(space.voxel, |centre, voxel| centre * voxel),
     };
     let axes = arrays.axes;
+    // Time points that are not evenly spaced count as steps of 1.
     let step = space.step.unwrap_or(1.0);
     let scale = axes.chosen(step, 1.0, [scale.z, scale.y, scale.x]);
     let translation = axes.chosen(0.0, 0.0, [translation.z, translation.y, translation.x]);

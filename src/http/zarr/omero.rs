@@ -23,8 +23,9 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
         }
         Kind::Image => {
             let composite = arrays.dataset.composite_colours();
-            let described = channels.iter().enumerate().map(|(place, image)| {
+            let described = channels.iter().enumerate().map(|(index, image)| {
                 let label = image.facts.label.as_deref().unwrap_or(image.name.as_str());
+                // Channels that are shown together get different colours.
                 let colour: Option<Rgb> = match channels.len() {
                     1 => image.facts.colour.as_deref().and_then(Colour::code),
                     _ => composite.get(&image.name).map(|(_, rgb)| *rgb),
@@ -34,7 +35,7 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
                     image,
                     label,
                     &format!("{r:02X}{g:02X}{b:02X}"),
-                    place < MAX_ACTIVE,
+                    index < MAX_ACTIVE,
                 )
             });
             described.collect()
@@ -61,8 +62,8 @@ fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Val
         "coefficient": 1,
         "family": "linear",
         "inverted": start > end,
-        // `min` and `max` are the range of the type. For floats it is 0 to 1, so it may have to be
-        // extended to the displayed range.
+        // `min` and `max` are the range of the voxel type, extended to the displayed range: floats
+        // may lie beyond their type's range of 0 to 1.
         "window": {
             "min": number(min.min(low)), "max": number(max.max(high)),
             "start": number(low), "end": number(high),

@@ -61,14 +61,14 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> Answer
     let read = Arc::clone(image.dataset());
     let document = documents::find(context, &name, measured, Some(&read), move || {
         let bytes = write_to_bytes(MAX_BYTES, |out| write(&image, Some(&prefix), out));
-        let bytes = bytes.map_err(unwritten)?;
+        let bytes = bytes.map_err(request_error)?;
         Ok(Document::new("application/json", vec![bytes]))
     });
     documents::answer_long(context, document.await?, too_large)
 }
 
 /// The error of a request for references that could not be written.
-fn unwritten(error: NoReferences) -> TileError {
+fn request_error(error: NoReferences) -> TileError {
     match error {
         NoReferences::Read(error) => error.into(),
         // The limit is the only reason why writing fails.
@@ -84,12 +84,12 @@ fn too_large() -> TileError {
     ))
 }
 
-/// Writes the references of an image. With a public prefix, files have the addresses that it gives
-/// them; otherwise their own paths and addresses. Reads no voxels.
+/// Writes the references of an image. With a public prefix, the address of each file begins with
+/// the prefix; without one, files have their own paths and addresses. Reads no voxels.
 ///
 /// # Errors
-/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: then the
-/// text so far is not whole.
+/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: then
+/// what has been written is incomplete.
 pub fn write(
     image: &ZarrImage,
     prefix: Option<&str>,
@@ -108,12 +108,12 @@ pub fn write(
             None => references.group(&place, attributes)?,
         }
     }
-    let metadata = v2::consolidation(&references.metadata);
+    let metadata = v2::zmetadata(&references.metadata);
     references.entry(".zmetadata", &metadata.to_string())?;
     Ok(references.out.write_all(b"}}\n")?)
 }
 
-/// Writes references.
+/// Writes the entries of references one after the other.
 struct ReferenceWriter<'a> {
     image: &'a ZarrImage,
     prefix: Option<&'a str>,
@@ -124,7 +124,7 @@ struct ReferenceWriter<'a> {
 
 impl ReferenceWriter<'_> {
     fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
-        // The first entry is a document.
+        // `metadata` is empty only before the first entry, which is a document.
         let separator = if self.metadata.is_empty() {
             "\n"
         } else {
@@ -162,11 +162,9 @@ impl ReferenceWriter<'_> {
             .filter_map(|level| Some((level, arrays.stored(level)?)))
             .collect();
         if let Some(Value::Array(datasets)) = attributes.pointer_mut("/multiscales/0/datasets") {
-            datasets.retain(|dataset| {
-                stored.iter().any(|(level, _)| {
-                    dataset["path"].as_str() == Some(&level.level.number().to_string())
-                })
-            });
+            let numbers = stored.iter().map(|(level, _)| level.level.number());
+            let paths: Vec<String> = numbers.map(|number| number.to_string()).collect();
+            datasets.retain(|dataset| paths.iter().any(|path| dataset["path"] == *path));
         }
         self.group(place, attributes)?;
         for (level, channels) in &stored {
@@ -180,8 +178,9 @@ impl ReferenceWriter<'_> {
         Ok(())
     }
 
-    /// Writes the entries of a level's array; `channels` are the stored levels of its channels. All
-    /// chunks must have the metadata of the first part: shape, type, order and coding.
+    /// Writes the entries of a level's array; `channels` are the stored levels of its channels. The
+    /// array has only one shape, type, order and coding of chunks: all chunks must have those of
+    /// the first ones.
     fn array(
         &mut self,
         place: &str,
@@ -218,8 +217,8 @@ impl ReferenceWriter<'_> {
                 for chunk in part.chunks {
                     let [t, z, y, x] = chunk.place;
                     let position = arrays.axes.chosen(t, c, [z, y, x]);
-                    let key: Vec<String> = position.iter().map(u64::to_string).collect();
-                    let key = format!("{place}{}", key.join("."));
+                    let indices: Vec<String> = position.iter().map(u64::to_string).collect();
+                    let key = format!("{place}{}", indices.join("."));
                     self.entry(&key, &(&address, chunk.offset, chunk.length))?;
                 }
                 Ok(())

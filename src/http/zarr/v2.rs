@@ -16,18 +16,20 @@ pub(super) fn document(
 ) -> Result<Value, NotFound> {
     match (node, document) {
         (ZarrNode::Image, ZarrDocument::Consolidated) => Ok(consolidated(image)),
-        (ZarrNode::Array(label, level), ZarrDocument::Array | ZarrDocument::Attributes) => {
+        (ZarrNode::Array(label, level), ZarrDocument::Array) => {
             let arrays = image.arrays(label.as_ref())?;
-            let level = arrays.level(*level)?;
-            Ok(match document {
-                ZarrDocument::Array => array(&arrays, level),
-                _ => array_attributes(&arrays),
-            })
+            Ok(array(&arrays, arrays.level(*level)?))
+        }
+        (ZarrNode::Array(label, level), ZarrDocument::Attributes) => {
+            let arrays = image.arrays(label.as_ref())?;
+            arrays.level(*level)?;
+            Ok(array_attributes(&arrays))
         }
         (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Attributes) => {
             attributes(image, node)
         }
         (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Group) => {
+            // A group without attributes does not exist.
             attributes(image, node).map(|_| group())
         }
         (_, document) => {
@@ -111,6 +113,7 @@ pub(super) fn groups(image: &ZarrImage) -> Vec<(String, Value, Option<Multiscale
         let node = ZarrNode::Label(name.clone());
         nodes.push((format!("{LABELS}/{name}/"), node, image.label(name).ok()));
     }
+    // An image without labels has no group of labels.
     let groups = nodes.into_iter().filter_map(|(prefix, node, arrays)| {
         Some((prefix, attributes(image, &node).ok()?, arrays))
     });
@@ -130,10 +133,10 @@ fn consolidated(image: &ZarrImage) -> Value {
             metadata.insert(format!("{place}/.zattrs"), array_attributes(&arrays));
         }
     }
-    consolidation(&metadata)
+    zmetadata(&metadata)
 }
 
-/// `.zmetadata` with these documents, by key.
-pub(super) fn consolidation(metadata: &Map<String, Value>) -> Value {
+/// The content of `.zmetadata` that holds these documents, by key.
+pub(super) fn zmetadata(metadata: &Map<String, Value>) -> Value {
     json!({"zarr_consolidated_format": 1, "metadata": metadata})
 }

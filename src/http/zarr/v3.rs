@@ -11,7 +11,7 @@ use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 /// over HTTP.
 pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut below = Map::new();
-    let ome = match node {
+    let metadata = match node {
         ZarrNode::Image => {
             add_arrays(&mut below, "", &image.multiscale());
             if let Ok(labels) = ome::labels(image) {
@@ -34,18 +34,19 @@ pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotF
             return Ok(array(&arrays, arrays.level(*level)?));
         }
     };
-    let mut document = group(ome);
+    let mut document = group(metadata);
     document["consolidated_metadata"] =
         json!({"kind": "inline", "must_understand": false, "metadata": below});
     Ok(document)
 }
 
-/// The document of a group. The facts that OME-Zarr cannot express move from its metadata to an
-/// attribute beside it.
-fn group(mut ome: Value) -> Value {
-    ome["version"] = ZarrVersion::V05.name().into();
-    let own = ome.as_object_mut().and_then(|ome| ome.remove(ome::OWN));
-    let mut attributes = json!({"ome": ome});
+/// The document of a group. The facts that OME-Zarr cannot express are moved out of its metadata,
+/// into an attribute beside it.
+fn group(mut metadata: Value) -> Value {
+    metadata["version"] = ZarrVersion::V05.name().into();
+    let fields = metadata.as_object_mut();
+    let own = fields.and_then(|fields| fields.remove(ome::OWN));
+    let mut attributes = json!({"ome": metadata});
     if let Some(own) = own {
         attributes[ome::OWN] = own;
     }
@@ -60,8 +61,8 @@ fn add_labels(
 ) -> Result<(), NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
-        let ome = ome::label(&arrays, name.as_str());
-        documents.insert(format!("{prefix}{name}"), group(ome));
+        let metadata = ome::label(&arrays, name.as_str());
+        documents.insert(format!("{prefix}{name}"), group(metadata));
         add_arrays(documents, &format!("{prefix}{name}/"), &arrays);
     }
     Ok(())
