@@ -101,7 +101,7 @@ impl Turns {
     }
 
     /// Begins work now if there is a place, and returns `None`. Otherwise queues it; if the queue is
-    /// full, the work that loses its place fails: this work or another.
+    /// full, this work or the work that it displaces fails.
     pub fn enter(
         &self,
         key: Option<TileKey>,

@@ -174,11 +174,12 @@ impl OpeningSchedule {
     fn start_due(&mut self) {
         loop {
             let now = Instant::now();
-            let due = self.due.iter();
-            let startable = due.filter(|(_, attempt)| attempt.at <= now && self.may_start(attempt));
-            let mut group: Vec<(Name, Attempt)> = startable
-                .map(|(token, attempt)| (token.clone(), attempt.clone()))
-                .collect();
+            let mut group = Vec::new();
+            for (token, attempt) in &self.due {
+                if attempt.at <= now && self.may_start(attempt) {
+                    group.push((token.clone(), attempt.clone()));
+                }
+            }
             if group.is_empty() {
                 return;
             }
@@ -262,14 +263,14 @@ impl OpeningSchedule {
                 // the middle of a change.
                 let is_excused = check_pause.is_some() && attempt.pause.is_zero();
                 if !is_excused && attempt.problem.as_ref() != Some(&problem) {
-                    let what = if known.is_some() {
+                    let verb = if known.is_some() {
                         "reopened"
                     } else {
                         "opened"
                     };
-                    tracing::warn!("the dataset {token} cannot be {what} yet: {problem}");
+                    tracing::warn!("the dataset {token} cannot be {verb} yet: {problem}");
                 }
-                let problem = Some(problem).filter(|_| !is_excused);
+                let problem = (!is_excused).then_some(problem);
                 let retry_pause = (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 let pause = check_pause.unwrap_or(retry_pause);
                 self.due.insert(
