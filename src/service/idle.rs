@@ -121,7 +121,7 @@ impl TileService {
     /// Only when the tile is fetched for the first time: on later fetches its neighbours have
     /// already been noted.
     pub fn look_ahead(self: &Arc<Self>, request: &TileRequest, plan: &RequestPlan, tile: &Tile) {
-        if self.neighbours.is_off() || !tile.is_first_request() {
+        if self.neighbours.is_off() || !tile.mark_requested() {
             return;
         }
         let neighbours = self.neighbours.note(request);
