@@ -3,7 +3,7 @@
 //!
 //! Work that finds a place begins at once. Other work waits in a [queue](super::queue). A turn that
 //! ends begins the next one. A thread that asks for the next work ([`Turn::end`]) does it itself:
-//! another thread would have to be woken, and might wait for a processor while this one's is idle.
+//! another thread would have to be woken, and might wait while this thread's processor is idle.
 
 use std::sync::Arc;
 use std::time::Instant;

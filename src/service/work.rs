@@ -114,7 +114,7 @@ impl TileWork {
                 self.tier_writer
                     .store_later(origin, &tile, is_for_tiers, unfinished);
             }
-            // These decode whole chunks, so nothing is left to verify.
+            // From here on, chunks were decoded whole, and are verified.
             Purpose::Request(Urgency::Prefetch) | Purpose::Warming if !is_for_tiers => {}
             // A client may prefetch faster than the background writer writes, and all of its tiles
             // must be stored. A write error is counted and logged by the tier; the client gets the

@@ -171,7 +171,7 @@ impl Affine {
         }
     }
 
-    /// The transform in words, such as `scaled by 2, 2, 1 (x, y, z); moved by 5, 0, 0 µm (x, y, z)`.
+    /// The transform in words, such as `sheared by 0.5 (x for y); moved by 5, 0, 0 µm (x, y, z)`.
     /// The scaling by the size of a voxel (`voxel`, if it is known) is left out; `None` if the
     /// transform does nothing else. Lengths are in `unit`.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
