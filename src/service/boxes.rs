@@ -21,7 +21,7 @@ use super::error::TileError;
 
 /// The number of copies of a box's voxels in memory while it is made.
 const COPIES: u64 = 3;
-/// The part of the memory that one client may hold: a quarter.
+/// One client may hold one of this many equal parts of the memory.
 const SHARES: u64 = 4;
 
 /// The memory for boxes; clones share it.

@@ -24,7 +24,7 @@ use crate::catalog::RequestPlan;
 pub enum WarmOutcome {
     /// It lies outside the volume: there is nothing to store.
     Black,
-    /// The disk cache had it.
+    /// Every tier that is meant to last had it.
     WasThere,
     /// It was rendered and stored; the length of the PNG in bytes.
     Drawn(usize),
@@ -126,17 +126,17 @@ impl TileService {
                 }
             };
             let landed = Box::pin(self.landed(plan.origin.files(), waiter)).await;
-            // A flight that was joined may be a neighbour's, which ends without the tile when a job
-            // comes.
+            // A joined flight may make a neighbour, and is given up when a job comes: then the tile
+            // is looked up again.
             if is_leader || !matches!(landed, Err(TileError::Abandoned(_))) {
                 return landed;
             }
         }
     }
 
-    /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and
-    /// writes it before this returns. It bypasses the memory cache, and other requests cannot join
-    /// its render.
+    /// Ensures that a tile is in every tier that is meant to last: unless it is there, renders it
+    /// on the pool and writes it before this returns. The memory cache is bypassed, and other
+    /// requests cannot join the render.
     ///
     /// Without tiers the tile is rendered and dropped.
     pub async fn warm(&self, plan: &Arc<RequestPlan>) -> Result<WarmOutcome, TileError> {

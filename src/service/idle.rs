@@ -40,7 +40,7 @@ impl TileService {
         let service = Arc::clone(self);
         drop(tokio::spawn(async move {
             loop {
-                // A running job may be that of a client that has left: no response follows it.
+                // Responses alone do not tell: a job whose client has left ends without one.
                 service.pool.idle().await;
                 // Time for the response to the job that has just ended, and for the client's next
                 // request.
@@ -78,7 +78,8 @@ impl TileService {
     fn work_while_idle(&self) {
         while self.pool.is_idle() {
             if self.tier_writer.has_unverified() {
-                // Cache hits need CPU time but no render thread. Each schedules this work again.
+                // Cache hits need CPU time but no render thread. The response to each of them
+                // schedules this work again.
                 if !self.is_quiet() {
                     break;
                 }
@@ -101,10 +102,11 @@ impl TileService {
     /// Tiles rendered after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         let until = Instant::now() + within;
-        while self.tier_writer.has_tiers()
-            && Instant::now() < until
-            && self.tier_writer.verify_one()
-        {}
+        while self.tier_writer.has_tiers() && Instant::now() < until {
+            if !self.tier_writer.verify_one() {
+                break;
+            }
+        }
         // Render threads may still be decoding the last chunks.
         while Instant::now() < until && self.pool.activity().is_finishing() {
             thread::sleep(DELAY);
@@ -119,7 +121,7 @@ impl TileService {
     /// Only when the tile is fetched for the first time: on later fetches its neighbours have
     /// already been noted.
     pub fn look_ahead(self: &Arc<Self>, request: &TileRequest, plan: &RequestPlan, tile: &Tile) {
-        if self.neighbours.is_off() || !tile.is_first_request() {
+        if self.neighbours.is_off() || !tile.mark_requested() {
             return;
         }
         let neighbours = self.neighbours.note(request);

@@ -56,23 +56,23 @@ impl LiveCatalog {
         });
     }
 
-    /// Replaces or leaves out datasets that were opened, unless they or their settings have been
-    /// replaced or removed meanwhile.
+    /// Applies the outcomes of attempts to open datasets: replaces each dataset or leaves it out,
+    /// unless the dataset or its settings have been replaced or removed meanwhile.
     pub fn put(&self, opened: &[OpenedDataset]) {
         self.0.send_if_modified(|state| {
             let mut current = Vec::new();
-            for opened in opened {
-                let token = &opened.dataset.token;
-                let before = opened.before.as_ref().map(Arc::as_ptr);
+            for attempt in opened {
+                let token = &attempt.dataset.token;
+                let before = attempt.before.as_ref().map(Arc::as_ptr);
                 let is_unreplaced = state.catalog.dataset(token).map(Arc::as_ptr) == before;
                 let is_wanted =
-                    state.settings.datasets.get(token) == Some(&*opened.dataset.settings);
+                    state.settings.datasets.get(token) == Some(&*attempt.dataset.settings);
                 let is_done = matches!(
-                    opened.outcome,
+                    attempt.outcome,
                     OpeningOutcome::Open | OpeningOutcome::LeftOut
                 );
                 if is_done && is_wanted && is_unreplaced {
-                    current.push(opened);
+                    current.push(attempt);
                 }
             }
             if current.is_empty() {
@@ -80,10 +80,10 @@ impl LiveCatalog {
             }
             let next = state.catalog.with(current.iter().copied());
             state.catalog = Arc::new(next.after(&state.catalog));
-            for opened in current {
-                if opened.outcome == OpeningOutcome::LeftOut {
+            for attempt in current {
+                if attempt.outcome == OpeningOutcome::LeftOut {
                     let settings = Arc::make_mut(&mut state.settings);
-                    settings.datasets.remove(&opened.dataset.token);
+                    settings.datasets.remove(&attempt.dataset.token);
                 }
             }
             true

@@ -65,7 +65,8 @@ impl Neighbours {
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
     pub fn note(&self, request: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock();
-        let direction = if state.follow(request) { -1 } else { 1 };
+        let is_backwards = state.follow(request);
+        let direction = if is_backwards { -1 } else { 1 };
         state.tiles.retain(|tile| tile != request);
         let distances = (1..=i64::from(self.reach)).chain([-1]);
         distances
@@ -109,10 +110,11 @@ impl Scrolls {
         let scrolls = self.by_position.get_or_insert_mut(position, Vec::new);
         let nearest = (0..scrolls.len()).min_by_key(|at| scrolls[*at].slice.abs_diff(slice));
         let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= MAX_STEP);
-        let is_backwards = continued.is_some_and(|at| {
+        let mut is_backwards = false;
+        if let Some(at) = continued {
             let before = scrolls.remove(at);
-            slice < before.slice || (slice == before.slice && before.is_backwards)
-        });
+            is_backwards = slice < before.slice || (slice == before.slice && before.is_backwards);
+        }
         scrolls.insert(
             0,
             Scroll {

@@ -44,19 +44,19 @@ impl TileService {
     /// Measures the windows that a plan lacks.
     async fn measure_missing(&self, plan: &RequestPlan, demand: Demand) -> Result<(), TileError> {
         let channels = plan.unmeasured.iter();
-        let measured = try_join_all(channels.map(|channel| self.measure_window(channel, demand)));
+        let measuring = try_join_all(channels.map(|channel| self.measure_window(channel, demand)));
         let place = place_in_errors(plan.origin.token());
         if let Subject::Box(..) = plan.subject {
             // Display ranges are useful to ImageJ, but not necessary.
-            if let Err(error) = measured.await {
+            if let Err(error) = measuring.await {
                 tracing::warn!("the windows of a TIFF file of {place} were not measured: {error}");
             }
             return Ok(());
         }
         // The picture's own chunks arrive together with the chunks of the samples.
         let footprint = plan.footprint();
-        let fetched = self.maker.fetch(footprint, None, demand, &place);
-        try_join(measured, fetched).await.map(drop)
+        let fetching = self.maker.fetch(footprint, None, demand, &place);
+        try_join(measuring, fetching).await.map(drop)
     }
 
     /// A channel in Neuroglancer's precomputed format.
@@ -65,12 +65,12 @@ impl TileService {
         catalog: &Catalog,
         volume: &PrecomputedVolume,
     ) -> Result<Precomputed, TileError> {
-        let found = catalog.precomputed_volume(volume);
-        match &found {
+        let resolved = catalog.precomputed_volume(volume);
+        match &resolved {
             Ok((origin, _)) => self.ensure_unchanged(origin).await?,
             Err(_) => self.ensure_all_unchanged(catalog, &volume.token).await?,
         }
-        let (_, precomputed) = found?;
+        let (_, precomputed) = resolved?;
         Ok(precomputed.clone())
     }
 
@@ -95,9 +95,9 @@ impl TileService {
         let unmeasured =
             channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
         let chosen = fastrand::choose_multiple(unmeasured, self.pool.share()).into_iter();
-        let measured = chosen.map(|channel| self.measure_window(channel, demand));
-        let measured = join_all(measured).await;
-        let errors: Vec<TileError> = measured.into_iter().filter_map(Result::err).collect();
+        let measuring = chosen.map(|channel| self.measure_window(channel, demand));
+        let results = join_all(measuring).await;
+        let errors: Vec<TileError> = results.into_iter().filter_map(Result::err).collect();
         if let Some(error) = errors.first() {
             let token = &image.dataset().token;
             tracing::warn!(

@@ -3,9 +3,9 @@
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue
 //! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
 //! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
-//! takes the place of a job, which it gives back as soon as a job waits. So jobs and idle work that
-//! wait for one file together occupy at most as many threads as the pool has without replacements:
-//! each of them can be replaced.
+//! takes the place of a job, which it gives back as soon as a job waits. So a file that does not
+//! answer holds up at most as many threads as the pool regularly has, with jobs and with idle work,
+//! and each of these threads can be replaced.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
@@ -53,7 +53,7 @@ struct SharedPool {
     stalls: Stalls,
     activity: Activity,
     threads: usize,
-    /// Count the jobs that are refused, abandoned or stopped.
+    /// Counts the jobs that are refused, abandoned or stopped.
     metrics: Metrics,
     turns: Turns,
 }
@@ -135,6 +135,7 @@ impl RenderPool {
     /// Waits until the pool is idle.
     pub(super) async fn idle(&self) {
         loop {
+            // Before the check, so that no turn ends unnoticed in between.
             let ended = self.0.turns.ended();
             if self.is_idle() {
                 return;
@@ -190,27 +191,27 @@ impl RenderPool {
         let pending = PendingWork::new(&self.0.metrics);
         let stopped = self.0.metrics.stopped.clone();
         let (sender, result) = oneshot::channel();
-        let place = self.0.activity.enter();
+        let active = self.0.activity.enter();
         let _queued = self.0.turns.enter(key, demand, move |turn| {
             // Bound in this order, because variables are dropped in the reverse order: if the job
-            // panics, its place is dropped before its turn, so that the count of active jobs never
+            // panics, `active` is dropped before the turn, so that the count of active jobs never
             // includes both this job and the next.
-            let (turn, place) = match turn {
-                Ok(turn) => (turn, place),
+            let (turn, active) = match turn {
+                Ok(turn) => (turn, active),
                 Err(busy) => {
                     pending.begin();
-                    drop(place);
+                    drop(active);
                     drop(sender.send(Err(busy.into())));
                     return None;
                 }
             };
             if !interest.is_there() {
-                drop(place);
+                drop(active);
                 return turn.end();
             }
             pending.begin();
             let result = job(&interest);
-            drop(place);
+            drop(active);
             // Before the result is delivered, so that a client that requests another tile at once
             // finds room in the queue.
             let next = turn.end();
@@ -238,10 +239,9 @@ fn on_thread(handle: &Handle, work: impl FnOnce() + Send + 'static) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else {
             return;
         };
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
+        let formatted = panic.downcast_ref::<String>().map(String::as_str);
+        let literal = panic.downcast_ref::<&str>().copied();
+        let text = formatted.or(literal).unwrap_or("no message");
         tracing::error!("a render thread panicked, which is a defect of this program: {text}");
     }));
 }

@@ -42,7 +42,7 @@ pub struct Busy {
 /// A queue of jobs of type `J`; a job with a key can be joined.
 pub(super) struct Queue<K, J> {
     pub capacity: usize,
-    /// How many more jobs may wait for now: they wait until idle work gives back its place.
+    /// How many jobs may wait beyond the capacity for now: idle work will give back their places.
     pub extra: usize,
     jobs: HashMap<SequenceNumber, QueuedJob<K, J>>,
     by_key: HashMap<K, SequenceNumber>,
@@ -67,7 +67,8 @@ struct Claim {
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
-        // By urgency. The prefetches of a client run in order, however many wait.
+        // By urgency: if a client has more claims than this, its newest goes first. Prefetches
+        // always run in order.
         let newest_beyond = [threads, usize::MAX, threads];
         Self {
             capacity,
@@ -88,8 +89,8 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         self.rotation(demand.urgency).serve(demand.client);
     }
 
-    /// Adds a job; its number is [`Queue::next`]. If the queue is full, returns the job that
-    /// is dropped: another one, or this one if it cannot displace any.
+    /// Adds a job, which gets the number [`Queue::next`]. If the queue is full, returns the job
+    /// that is dropped: another one, or this one if it cannot displace any.
     pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Option<J> {
         let number = self.next;
         // Even if the job is dropped: no other job gets this number.
@@ -177,14 +178,16 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     fn loser_in(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
-            let mut claims = line.claims();
-            let (number, job) = claims.find(|(_, job)| {
-                let job = self.jobs.get(job);
-                job.is_some_and(|job| job.claims.len() == 1)
-            })?;
+            let (number, job) = line.claims().find(|(_, job)| self.is_unshared(*job))?;
             let length = line.len() + usize::from(is_newcomer);
             Some(((length, !is_newcomer, Reverse(number)), job))
         });
         candidates.max_by_key(|(rank, _)| *rank).map(|(_, job)| job)
+    }
+
+    /// Whether only one client has asked for a job.
+    fn is_unshared(&self, job: SequenceNumber) -> bool {
+        let waiting = self.jobs.get(&job);
+        waiting.is_some_and(|waiting| waiting.claims.len() == 1)
     }
 }

@@ -1,11 +1,11 @@
 //! The reconciler: opens, reopens and closes datasets until exactly the datasets that the settings
 //! ask for are open.
 //!
-//! A reload is one step for what the settings themselves require: all of it is opened before the
-//! catalogue is replaced, or nothing changes. Everything else that differs is opened in the
-//! background ([`schedule`]), whatever the reason: a file has changed, a file was found in a folder,
-//! a file is being written, a store answers again, a request waits, or an attempt has failed. Files
-//! are tried in a child process before each opening.
+//! A reload opens all datasets that the settings themselves require before it replaces the
+//! catalogue; if one of them fails, nothing changes. Other datasets are opened in the background
+//! ([`schedule`]), whatever the reason: a file has changed, a file was found in a folder, a file is
+//! being written, a store answers again, a request waits, or an attempt has failed. Files are tried
+//! in a child process before each opening.
 
 mod schedule;
 
@@ -132,13 +132,13 @@ impl Reconciler {
             settings.datasets.remove(token);
         }
         let (catalog, before) = live.with_settings();
-        let (required, wanted) = to_open(&catalog, &before, &settings);
-        let opened = catalog.open_all(&settings, required, &*self.opener.run_trials);
+        let (required, later) = to_open(&catalog, &before, &settings);
+        let attempts = catalog.open_all(&settings, required, &*self.opener.run_trials);
         let mut rules = AccessRules::open(&settings.access);
         let mut faults = Vec::new();
-        for opened in &opened {
-            if opened.outcome == OpeningOutcome::Faulty {
-                faults.extend(opened.faults.iter().cloned());
+        for attempt in &attempts {
+            if attempt.outcome == OpeningOutcome::Faulty {
+                faults.extend(attempt.faults.iter().cloned());
             }
         }
         faults.append(&mut rules.faults);
@@ -150,13 +150,13 @@ impl Reconciler {
             return Err(vec![exposure_fault(&exposed)]);
         }
         let access = *catalog.access() != rules.access;
-        if access || settings != *before || !opened.is_empty() {
-            live.replace(settings, rules.access, &opened);
+        if access || settings != *before || !attempts.is_empty() {
+            live.replace(settings, rules.access, &attempts);
         }
-        let mut report = self.wait_for(wanted);
-        for opened in &opened {
-            if opened.outcome == OpeningOutcome::Open {
-                report.opened.insert(opened.dataset.token.clone());
+        let mut report = self.wait_for(later);
+        for attempt in &attempts {
+            if attempt.outcome == OpeningOutcome::Open {
+                report.opened.insert(attempt.dataset.token.clone());
             }
         }
         let (now, in_force) = live.with_settings();
@@ -173,8 +173,8 @@ impl Reconciler {
             for warning in rules.warnings.iter().chain(&now.access_warnings()) {
                 tracing::warn!("{warning}");
             }
-            for opened in &opened {
-                tell(&opened.dataset.logged_notices());
+            for attempt in &attempts {
+                tell(&attempt.dataset.logged_notices());
             }
             if !exposed.is_empty() {
                 tracing::warn!("protected until now, and public from now on: {exposed}");
@@ -251,10 +251,12 @@ impl DatasetOpener {
         let (catalog, settings) = self.live.with_settings();
         let mut to_open = Vec::new();
         for token in tokens {
-            let wanted = settings.datasets.get(&token);
-            let Some(wanted) = wanted.filter(|wanted| differs(&catalog, &token, wanted)) else {
-                ended(token, Ok(()));
-                continue;
+            let wanted = match settings.datasets.get(&token) {
+                Some(wanted) if differs(&catalog, &token, wanted) => wanted,
+                _ => {
+                    ended(token, Ok(()));
+                    continue;
+                }
             };
             // Asked here and not after a trial, which starts a process.
             if catalog.dataset(&token).is_none() && wanted.is_unreachable(catalog.store()) {
@@ -298,8 +300,9 @@ impl DatasetOpener {
             let faults: Vec<String> = opened.faults.iter().map(ToString::to_string).collect();
             return Err(faults.join("; "));
         }
+        // `None` if the dataset was not open before.
         let was_live = opened.before.as_ref().map(|before| before.live);
-        // A live dataset is reopened every second.
+        // A live dataset is reopened each time that its files have changed.
         if was_live != Some(true) {
             tell(&dataset.logged_notices());
         }

@@ -101,7 +101,7 @@ impl TileService {
                 let pool = self.pool.clone();
                 let sampled = Arc::clone(channel);
                 let waiter = flight.launch(async move {
-                    let sample = pool.run(Some(key), demand, move |_| survey(&sampled));
+                    let sample = pool.run(Some(key), demand, move |_| take_sample(&sampled));
                     // A weight above the budget, which is 0: the channel keeps the survey instead.
                     Ok((sample.await?, 1))
                 });
@@ -115,13 +115,13 @@ impl TileService {
 }
 
 /// Samples a channel, which keeps the survey, and logs the result.
-fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
+fn take_sample(channel: &Channel) -> Result<Arc<Survey>, TileError> {
     // Another flight may have sampled the channel since this one was requested.
     if let Some(survey) = channel.surveyed() {
         return Ok(Arc::clone(survey));
     }
-    let survey = channel.survey().map(Arc::new);
-    match &survey {
+    let result = channel.survey().map(Arc::new);
+    match &result {
         Ok(survey) => {
             channel.keep(survey);
             channel.save_survey(survey);
@@ -130,15 +130,15 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
         }
         // Logged once for all channels and tiles.
         Err(ReadError::Unresponsive(_)) => {}
-        // It is tried again for each document and tile that needs the sample.
+        // A failure after the first: each document and tile that needs the sample tries again.
         Err(error) if !channel.note_unsampled() => {
             tracing::debug!(channel = %channel.name, "again no sample could be taken: {error}");
         }
-        // No error: bytes are shown all the same, and tiles of the damaged place report it.
+        // Only a warning: bytes are shown all the same, and tiles of the damaged place report it.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");
         }
         Err(error) => tracing::error!(channel = %channel.name, "no sample could be taken: {error}"),
     }
-    Ok(survey?)
+    Ok(result?)
 }

@@ -1,4 +1,4 @@
-//! Finds tiles in the tiers, and keeps new ones there: only once their chunks are verified.
+//! Finds tiles in the tiers, and writes new tiles to them once their chunks are verified.
 //!
 //! A tile whose chunks were decoded in part is in the memory cache at once. While threads are idle,
 //! the rest of its chunks is decoded, which verifies their checksums: then the tile is written to
@@ -49,8 +49,8 @@ struct UnverifiedTile {
     key: TileKey,
     /// The tile and its origin, if it is to be written to the tiers.
     to_store: Option<(Origin, Tile)>,
-    /// The bytes that each of its waiting chunks counts as: a part of the tile's weight, and an
-    /// entry of the list.
+    /// The bytes for which a waiting chunk of this tile counts: its share of the tile's weight, and
+    /// the size of its entry in the list.
     bytes_per_chunk: usize,
     /// Whether a chunk was not verified, or is corrupt.
     is_given_up: AtomicBool,

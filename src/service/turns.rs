@@ -3,7 +3,7 @@
 //!
 //! Work that finds a place begins at once. Other work waits in a [queue](super::queue). A turn that
 //! ends begins the next one. A thread that asks for the next work ([`Turn::end`]) does it itself:
-//! another thread would have to be woken, and might wait for a processor while this one's is idle.
+//! another thread would have to be woken, and might wait while this thread's processor is idle.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,8 +88,8 @@ impl Turns {
         }))
     }
 
-    /// Waits for a turn; fails if the queue is full. Requests for the same `key` can join meanwhile.
-    /// If this future is dropped, it leaves the queue.
+    /// Waits for a turn; fails if the queue is full. Requests for the same `key` can join
+    /// meanwhile. If this future is dropped, it leaves the queue.
     pub async fn turn(&self, key: Option<TileKey>, demand: Demand) -> Result<Turn, TileError> {
         let (sender, turn) = oneshot::channel();
         let _queued = self.enter(key, demand, move |turn| {
@@ -100,8 +100,8 @@ impl Turns {
         Ok(turn.await.map_err(|_| Abandoned)??)
     }
 
-    /// Begins work now if there is a place, and returns `None`. Otherwise queues it; if the queue is
-    /// full, the work that loses its place fails: this work or another.
+    /// Begins work now if there is a place, and returns `None`. Otherwise queues it; if the queue
+    /// is full, this work or the work that it displaces fails.
     pub fn enter(
         &self,
         key: Option<TileKey>,

@@ -76,12 +76,12 @@ impl TileWork {
         }
     }
 
-    /// Whether a tier may have it.
+    /// Whether the tile is to be looked for in the tiers.
     pub fn is_looked_for(&self) -> bool {
         self.goes_to_tiers() && self.purpose != Purpose::Warming
     }
 
-    /// Whether there are tiers, and it is meant for them.
+    /// Whether there are tiers, and the tile is meant for them.
     pub fn goes_to_tiers(&self) -> bool {
         self.tier_writer.has_tiers() && self.is_for_tiers()
     }
@@ -102,35 +102,29 @@ impl TileWork {
         Some(tile)
     }
 
-    /// Renders it, on a render thread, and has it stored in the tiers if it is meant for them.
+    /// Renders the tile on a render thread, and has it stored in the tiers if it is meant for them.
     pub fn render(&self, yields: Yields) -> Result<Tile, TileError> {
         let tile = self.draw_counted(yields)?;
+        let origin = &self.plan.origin;
+        let is_for_tiers = self.is_for_tiers();
         match self.purpose {
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
-                self.tier_writer.store_later(
-                    &self.plan.origin,
-                    &tile,
-                    self.is_for_tiers(),
-                    self.policy
-                        .unfinished
-                        .as_ref()
-                        .and_then(UnfinishedChunks::take),
-                );
+                let unfinished = self.policy.unfinished.as_ref();
+                let unfinished = unfinished.and_then(UnfinishedChunks::take);
+                self.tier_writer
+                    .store_later(origin, &tile, is_for_tiers, unfinished);
             }
-            _ if !self.is_for_tiers() => {}
+            // From here on, chunks were decoded whole, and are verified.
+            Purpose::Request(Urgency::Prefetch) | Purpose::Warming if !is_for_tiers => {}
             // A client may prefetch faster than the background writer writes, and all of its tiles
             // must be stored. A write error is counted and logged by the tier; the client gets the
             // tile all the same.
             Purpose::Request(Urgency::Prefetch) => {
-                if self
-                    .tier_writer
-                    .store_now(&self.plan.origin, &tile)
-                    .is_err()
-                {
+                if self.tier_writer.store_now(origin, &tile).is_err() {
                     tracing::debug!(key = %tile.key, "a tile was not written to every tier");
                 }
             }
-            Purpose::Warming => self.tier_writer.store_now(&self.plan.origin, &tile)?,
+            Purpose::Warming => self.tier_writer.store_now(origin, &tile)?,
         }
         Ok(tile)
     }
@@ -148,12 +142,12 @@ impl TileWork {
         self.plan.origin.dataset.counters.count_render();
         let drawn = self.draw(&policy).inspect_err(|error| self.note(error))?;
         if let Some(trace) = &self.policy.trace {
-            let rendered = match self.plan.subject {
+            let form = match self.plan.subject {
                 Subject::Black(..) | Subject::Tile(_) => Form::Tile,
                 Subject::Overview(_) => Form::Overview,
                 Subject::Range(_) | Subject::Box(..) => Form::Box,
             };
-            self.metrics.observe_render(rendered, trace);
+            self.metrics.observe_render(form, trace);
         }
         Ok(Tile::new(self.plan.key, drawn))
     }
@@ -169,8 +163,8 @@ impl TileWork {
         Ok(drawn?)
     }
 
-    /// Counts and logs why it could not be made. Other errors are logged elsewhere: a stuck file or
-    /// an unavailable store once for all tiles, a panic where it happens.
+    /// Counts and logs a failure of the data or of this program. Other errors are logged elsewhere:
+    /// a stuck file or an unavailable store once for all tiles, a panic where it happens.
     pub fn note(&self, error: &TileError) {
         if error.kind() == ErrorKind::Failed {
             self.metrics.render_errors.inc();

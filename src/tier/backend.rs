@@ -18,7 +18,7 @@ pub enum TierKind {
 }
 
 impl TierKind {
-    /// The key of the configuration that names it.
+    /// The key that configures a tier of this kind; it also names the tier in messages.
     pub fn key(self) -> &'static str {
         match self {
             TierKind::Directory => "cache.directory",
@@ -27,8 +27,8 @@ impl TierKind {
         }
     }
 
-    /// Whether it keeps tiles long enough for `voltile warm` to be worthwhile; Redis may drop them
-    /// at any time.
+    /// Whether the tier keeps tiles long enough for `voltile warm` to be worthwhile; Redis may drop
+    /// tiles at any time.
     pub fn is_lasting(self) -> bool {
         match self {
             TierKind::Directory | TierKind::Objects => true,

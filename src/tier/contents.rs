@@ -37,13 +37,11 @@ impl Directory {
             let mut contents = TokenContents::of(&folder);
             let visited = folder.visit(|file| {
                 contents.add(&file);
-                // Temporary files have no key.
-                let Some(key) = file.key.filter(|_| verify) else {
-                    return Ok(());
-                };
-                // Another process may have removed the file in the meantime.
-                if let Some(opened) = unless_missing(File::open(&file.path))?
-                    && read(&opened, self.kind, &key)?.is_err()
+                // Temporary files have no key. Another process may have removed the file meanwhile.
+                if verify
+                    && let Some(key) = &file.key
+                    && let Some(opened) = unless_missing(File::open(&file.path))?
+                    && read(&opened, self.kind, key)?.is_err()
                 {
                     contents.damaged.push(file.path);
                 }

@@ -107,8 +107,8 @@ impl TierError {
         )
     }
 
-    /// Whether the operation was not tried, because the server cannot be reached: that is logged
-    /// once.
+    /// Whether the operation was not tried, because the server cannot be reached. Such operations
+    /// are not logged: the failure before them was.
     pub(super) fn is_skipped(&self) -> bool {
         matches!(self, TierError::Resting)
     }

@@ -15,7 +15,7 @@ const MAX_LINES: usize = 3;
 /// The errors logged recently about a tier, by kind of error.
 #[derive(Debug)]
 pub(super) struct ErrorLog {
-    kind: TierKind,
+    tier: TierKind,
     errors: Mutex<HashMap<LoggedKind, LoggedErrors>>,
 }
 
@@ -34,9 +34,9 @@ struct LoggedErrors {
 
 impl ErrorLog {
     /// An empty log.
-    pub fn new(kind: TierKind) -> Self {
+    pub fn new(tier: TierKind) -> Self {
         Self {
-            kind,
+            tier,
             errors: Mutex::default(),
         }
     }
@@ -59,7 +59,7 @@ impl ErrorLog {
         } else {
             String::new()
         };
-        let key = self.kind.key();
+        let key = self.tier.key();
         match error {
             TierError::Corrupt { .. } | TierError::Unreachable { .. } => {
                 tracing::warn!("{key}: {error}{more}");

@@ -42,8 +42,8 @@ const STUCK_PAUSE: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// A temporary file older than this was left by a killed process.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
-/// The clocks of machines that share a directory may differ by this much; a date further ahead is
-/// wrong.
+/// The clocks of machines that share a directory may differ by this much; a modification time
+/// further in the future is not trusted.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(3600);
 
 /// The disk space of a file of this length, in bytes.
@@ -134,12 +134,12 @@ impl Budget {
     }
 
     /// Wakes the writers that wait. Then waits until an eviction is requested or the pause is over;
-    /// if the eviction is stuck, always until the pause is over. Returns whether the thread is to
-    /// go on.
+    /// if the last eviction was stuck, a request does not shorten the pause. Returns false once the
+    /// budget is closed.
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
         let mut state = self.state.lock();
         state.is_stuck = is_stuck;
-        // Earlier requests are done, but meanwhile writers may have exceeded the budget again.
+        // All earlier requests are done, but writers may have exceeded the budget again since.
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
         self.changed.wait_while_for(
@@ -279,8 +279,9 @@ impl Evictor {
                 }
                 let path = folders[file.folder].file(&file.key);
                 match unless_missing(fs::remove_file(&path)) {
-                    Ok(was_there) => {
-                        self.evicted.inc_by(u64::from(was_there.is_some()));
+                    // `None` if another process has removed the file.
+                    Ok(removal) => {
+                        self.evicted.inc_by(u64::from(removal.is_some()));
                         self.budget.used.dec_by(on_disk(file.length) as i64);
                         removed += 1;
                     }
@@ -296,9 +297,9 @@ impl Evictor {
     /// Counts all files, and removes abandoned temporary files. Returns the files used least
     /// recently, at most [`MAX_EVICTED`].
     fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<EvictionCandidate> {
-        let before = self.budget.used.get();
+        let used_before = self.budget.used.get();
         let now = SystemTime::now();
-        let mut used = 0;
+        let mut counted = 0;
         let mut oldest = BinaryHeap::new();
         for (number, folder) in folders.iter().enumerate() {
             let visited = folder.visit(|file| {
@@ -309,9 +310,9 @@ impl Evictor {
                     }
                     return Ok(());
                 };
-                used += on_disk(file.length);
+                counted += on_disk(file.length);
                 oldest.push(EvictionCandidate {
-                    // Reading a file would have corrected a date in the future.
+                    // Readers set a time in the future to now: nobody has read this file since.
                     last_used: if is_ahead {
                         SystemTime::UNIX_EPOCH
                     } else {
@@ -321,7 +322,7 @@ impl Evictor {
                     folder: number,
                     length: file.length,
                 });
-                // The greatest is the file used most recently.
+                // Leaves out the file used most recently.
                 if oldest.len() > MAX_EVICTED {
                     oldest.pop();
                 }
@@ -331,9 +332,9 @@ impl Evictor {
                 self.note(&folder.path, "counted", &error);
             }
         }
-        // Files that were written during the walk were added to the gauge, and stay added. One that
-        // the walk found, too, counts twice until the next count.
-        self.budget.used.inc_by(used as i64 - before);
+        // Not `set`: the gauge keeps the files that writers have added to it during the walk. If
+        // the walk has met such a file, it counts twice until the next count.
+        self.budget.used.inc_by(counted as i64 - used_before);
         oldest
     }
 

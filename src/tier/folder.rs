@@ -56,7 +56,8 @@ impl EntryKind {
 
 /// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
-/// The maximum length of a token that is not truncated in a folder name.
+/// The maximum length of a token that is not truncated in a folder name: file systems allow names
+/// of 255 bytes.
 const MAX_TOKEN: usize = 200;
 /// The length to which a longer token is truncated.
 const TRUNCATED_TOKEN: usize = 160;
@@ -121,9 +122,10 @@ impl TokenFolder {
         let fan = self.path.join(fan_name(key));
         let folders = [self.path.parent(), Some(&*self.path), Some(&*fan)];
         for folder in folders.into_iter().flatten() {
-            match fs::create_dir(folder) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
+            if let Err(error) = fs::create_dir(folder)
+                && error.kind() != ErrorKind::AlreadyExists
+            {
+                return Err(error);
             }
         }
         Ok(())
@@ -153,7 +155,7 @@ impl TokenFolder {
         Ok(())
     }
 
-    /// Removes its empty fan folders, and the folder itself if it is then empty.
+    /// Removes the token's empty fan folders, and then the token's folder if it is empty.
     pub fn remove_empty(&self) -> io::Result<()> {
         let fans = entries(&self.path)?;
         let folders = fans.iter().map(DirEntry::path).chain([self.path.clone()]);
@@ -184,13 +186,13 @@ pub(super) fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> 
 /// if the folder does not exist, or is a file.
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     let listed = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
-        listed => unless_missing(listed)?,
+        Ok(listed) => listed,
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => return Ok(Vec::new()),
+            _ => return Err(error),
+        },
     };
-    let mut entries = listed
-        .into_iter()
-        .flatten()
-        .collect::<io::Result<Vec<_>>>()?;
+    let mut entries = listed.collect::<io::Result<Vec<_>>>()?;
     entries.sort_unstable_by_key(DirEntryExt::ino);
     Ok(entries)
 }

@@ -73,7 +73,8 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
             about.uid()
         ));
     }
-    // Listed before the marker is read: another process writes the marker before anything else.
+    // Listed before the marker is read: if another process writes the marker in between, it is not
+    // in the list, where it would look like a foreign file.
     let names = names_in(path).map_err(|error| unreadable(path, &error))?;
     let foreign = format!(
         "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"
@@ -81,8 +82,8 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
     let text = match fs::read(path.join(MARKER)) {
         Ok(bytes) => String::from_utf8(bytes).unwrap_or_default(),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut names = names.iter();
-            if names.all(|name| name.to_str().is_some_and(may_be_early)) {
+            let is_early = |name: &OsString| name.to_str().is_some_and(may_be_early);
+            if names.iter().all(is_early) {
                 return Ok(false);
             }
             return unsuitable(foreign);

@@ -1,9 +1,9 @@
 //! Redis as a cache of encoded tiles that several servers share.
 //!
-//! Each tile is one string with an expiry, in the format of a tile's file: its checksum is
-//! verified. Every call waits for a limited time in all, because a thread of its own makes the
-//! connections ([`pool`]). When commands fail, a circuit breaker opens: no call waits while it is
-//! open, and the thread that makes connections finds out when the server is back.
+//! Each tile is one string with an expiry, in the same format as a file of the disk cache; its
+//! checksum is verified. No call waits longer than its time limit, because a separate thread makes
+//! the connections ([`pool`]). When several commands have failed, a circuit breaker opens: all
+//! calls fail at once until that thread finds that the server answers again.
 
 mod connection;
 mod pool;

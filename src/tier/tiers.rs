@@ -1,7 +1,7 @@
 //! The tiers as the service uses them: any number of backends, in order, as one.
 //!
-//! A tile is looked for in each tier in turn; a tile that is found is also written to the tiers
-//! before.
+//! A tile is looked for in each tier in turn; when one has it, it is also written to the tiers that
+//! were asked before.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ impl Tiers {
                 continue;
             };
             let tile = Tile::new(*key, png.clone());
-            // The key alone determines the pixels, so the tile is right whatever the files are by
-            // now.
+            // The key alone determines the pixels, so the tile belongs to its key even if the files
+            // have changed since.
             for nearer in &self.0[..index] {
                 nearer.0.put_later(token, &tile, || true);
             }
@@ -104,7 +104,8 @@ impl Tiers {
         self.0.iter().filter_map(|tier| tier.0.problem()).collect()
     }
 
-    /// Closes the queues and waits until they are empty, for at most `within`; the rest is dropped.
+    /// Closes the queues and waits until they are empty, for at most `within`; tiles that are still
+    /// queued then are dropped.
     pub fn finish(&self, within: Duration) {
         let until = Instant::now() + within;
         for tier in &self.0 {

@@ -69,6 +69,7 @@ impl Tier {
         });
         let own = Arc::clone(&tier);
         start_thread("tier-writer", move || {
+            // `_room` counts the tile against the queue's capacity until it is written.
             while let Some((tile, _room)) = own.queue.next() {
                 if (tile.is_current)() {
                     // `put` counts and logs an error.
@@ -137,8 +138,8 @@ impl MeteredTier {
         Some((self.kind, problem))
     }
 
-    /// Closes the queue and waits until everything is written, for at most `within`; the rest is
-    /// dropped.
+    /// Closes the queue and waits until all tiles are written, for at most `within`; tiles that are
+    /// still queued then are dropped.
     pub fn finish(&self, within: Duration) {
         self.queue.close();
         self.queue.flush(Some(within));

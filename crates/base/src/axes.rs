@@ -107,10 +107,10 @@ impl Axes {
     }
 
     /// The axes with the names of two of them exchanged.
-    pub fn exchanged(&self, one: AxisName, other: AxisName) -> Self {
+    pub fn exchanged(&self, first: AxisName, second: AxisName) -> Self {
         let exchanged = self.iter().map(|axis| match axis {
-            _ if axis == one => other,
-            _ if axis == other => one,
+            _ if axis == first => second,
+            _ if axis == second => first,
             _ => axis,
         });
         Axes(exchanged.collect())

@@ -3,7 +3,7 @@
 //!
 //! - [`geometry`]: planes, levels, regions, and the patch of a volume that a tile shows.
 //! - Values: names, colours, axes, units, what to paint, addresses of tiles and boxes, the JSON of
-//!   descriptions. They check themselves, and nothing here opens a file or starts a thread.
+//!   descriptions. They check themselves, and none of them opens a file or starts a thread.
 //! - [`flow`]: values made once for all who wait (single-flight), services that fail, file systems
 //!   that do not answer, bounded queues, what a request did, when background work may run.
 //! - [`metrics`]: counters and histograms in the OpenMetrics text format.

@@ -135,8 +135,8 @@ impl Metrics {
     }
 
     /// Records how long the stages of a render of this form took.
-    pub fn observe_render(&self, rendered: Form, trace: &Trace) {
-        self.render_times.observe(rendered, trace);
+    pub fn observe_render(&self, form: Form, trace: &Trace) {
+        self.render_times.observe(form, trace);
     }
 
     /// All values in the OpenMetrics text format; of the datasets, only the visible ones.

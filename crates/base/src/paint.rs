@@ -166,7 +166,7 @@ impl Window {
         if lo.is_none() && hi.is_none() {
             return self;
         }
-        // If all limits are integers, an unchanged one of 64 bits stays exact.
+        // `limits` rounds to 53 bits: if the new limit is an integer, the other one stays exact.
         match (self, lo.map(Finite::whole), hi.map(Finite::whole)) {
             (Window::Whole { hi, .. }, Some(Some(lo)), None)
             | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },

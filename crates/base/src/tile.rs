@@ -97,7 +97,7 @@ impl fmt::Debug for TileKey {
 }
 
 /// The bytes that a value's `Hash` writes. They are collected and then digested at once: a key has
-/// some sixty parts of a few bytes, and each part would cost as much as sixty bytes.
+/// some sixty parts of a few bytes, and to digest a part alone costs as much as sixty bytes.
 struct DigestInput(Vec<u8>);
 
 impl Hasher for DigestInput {
@@ -132,8 +132,8 @@ impl Tile {
         }
     }
 
-    /// Marks it as requested; true the first time.
-    pub fn is_first_request(&self) -> bool {
+    /// Marks the tile as requested; returns whether this is the first time.
+    pub fn mark_requested(&self) -> bool {
         // Read before writing, so that the cache line of a popular tile does not bounce between
         // cores.
         !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::Relaxed)
@@ -163,7 +163,7 @@ mod tests {
         let tile = Tile::new(TileKey::digest(&7), Bytes::new());
         let same = tile.clone();
         assert_eq!(
-            [&same, &tile, &same].map(Tile::is_first_request),
+            [&same, &tile, &same].map(Tile::mark_requested),
             [true, false, false]
         );
     }

@@ -38,16 +38,17 @@ impl Timing {
     pub fn of_seconds(seconds: &[f64]) -> Option<Self> {
         let first = *seconds.first()?;
         let count = seconds.len() - 1;
-        let known = Self::even((seconds.last()? - first) / count as f64)?;
-        let step = known.step;
+        // `None` for a single time point, too: 0 / 0 is no number.
+        let even = Self::even((seconds.last()? - first) / count as f64)?;
+        let step = even.step;
         let mut points = seconds.iter().enumerate();
         if points
             .all(|(index, at)| (at - first - index as f64 * step).abs() <= MAX_UNEVENNESS * step)
         {
-            return Some(known);
+            return Some(even);
         }
         let uneven = seconds.iter().map(|at| at - first).collect();
-        (seconds.len() <= MAX_LISTED).then_some(Self { uneven, ..known })
+        (seconds.len() <= MAX_LISTED).then_some(Self { uneven, ..even })
     }
 
     /// The timing of time points with dates, written as `2026-11-25 03:30:00.500`.

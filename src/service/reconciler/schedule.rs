@@ -23,13 +23,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The shortest time between two reopenings of a dataset, as a file may change all the time.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause before a dataset whose store did not answer is tried again for the first time.
-const UNREACHABLE: Duration = Duration::from_secs(1);
+const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest pause before a live dataset is checked again, and reopened if its files have
 /// changed. The pause is twice the time that the last check took, if that is longer.
-const LIVE: Duration = Duration::from_millis(200);
+const LIVE_PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a dataset that may grow but is not live is checked again: it is marked as being
 /// written, and has not changed for a minute.
-const QUIET: Duration = Duration::from_secs(1);
+const QUIET_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum number of groups of datasets that are opened at once, each with its own child
 /// processes.
@@ -123,11 +123,11 @@ impl OpeningSchedule {
         self.opened.retain(|_, at| at.elapsed() < SHORTEST_INTERVAL);
         let catalog = self.opener.live.get();
         for dataset in catalog.datasets().filter(|dataset| dataset.growing) {
-            self.schedule(&dataset.token, LIVE);
+            self.schedule(&dataset.token, LIVE_PAUSE);
         }
         for (token, closed) in catalog.closed() {
             if matches!(closed, Closed::Unreachable(_)) {
-                self.schedule(token, UNREACHABLE);
+                self.schedule(token, UNREACHABLE_PAUSE);
             }
         }
     }
@@ -174,11 +174,12 @@ impl OpeningSchedule {
     fn start_due(&mut self) {
         loop {
             let now = Instant::now();
-            let due = self.due.iter();
-            let startable = due.filter(|(_, attempt)| attempt.at <= now && self.may_start(attempt));
-            let mut group: Vec<(Name, Attempt)> = startable
-                .map(|(token, attempt)| (token.clone(), attempt.clone()))
-                .collect();
+            let mut group = Vec::new();
+            for (token, attempt) in &self.due {
+                if attempt.at <= now && self.may_start(attempt) {
+                    group.push((token.clone(), attempt.clone()));
+                }
+            }
             if group.is_empty() {
                 return;
             }
@@ -244,9 +245,9 @@ impl OpeningSchedule {
         let growing = known.filter(|dataset| dataset.growing);
         let check_pause = growing.map(|dataset| {
             if dataset.live {
-                LIVE.max(2 * attempt.at.elapsed())
+                LIVE_PAUSE.max(2 * attempt.at.elapsed())
             } else {
-                QUIET
+                QUIET_PAUSE
             }
         });
         self.opener
@@ -262,14 +263,14 @@ impl OpeningSchedule {
                 // the middle of a change.
                 let is_excused = check_pause.is_some() && attempt.pause.is_zero();
                 if !is_excused && attempt.problem.as_ref() != Some(&problem) {
-                    let what = if known.is_some() {
+                    let verb = if known.is_some() {
                         "reopened"
                     } else {
                         "opened"
                     };
-                    tracing::warn!("the dataset {token} cannot be {what} yet: {problem}");
+                    tracing::warn!("the dataset {token} cannot be {verb} yet: {problem}");
                 }
-                let problem = Some(problem).filter(|_| !is_excused);
+                let problem = (!is_excused).then_some(problem);
                 let retry_pause = (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 let pause = check_pause.unwrap_or(retry_pause);
                 self.due.insert(

@@ -1,8 +1,8 @@
-//! One connection to a Redis server, on which an answer is read for a limited time, and not beyond
-//! the length of the longest entry.
+//! One connection to a Redis server. Answers are limited in time, and to the length of the longest
+//! entry.
 //!
-//! Whoever listens at the address may send anything, without end. The connections of the crate
-//! `redis` read on until its parser has a whole answer, so only the parser is used.
+//! Whoever listens at the address may send anything, without end. The `redis` crate's own
+//! connections have no such limit, so only the crate's parser is used.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -27,26 +27,26 @@ pub(super) struct Connection {
 struct BoundedSocket {
     socket: TcpStream,
     /// The number of bytes that may still be read.
-    left: u64,
-    /// The deadline: later reads and writes fail.
-    until: Instant,
+    bytes_left: u64,
+    /// Later reads and writes fail.
+    deadline: Instant,
 }
 
 impl BoundedSocket {
     fn time_left(&self) -> io::Result<Option<Duration>> {
-        match self.until.saturating_duration_since(Instant::now()) {
+        match self.deadline.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::new(
                 ErrorKind::TimedOut,
                 "it did not answer in time",
             )),
-            left => Ok(Some(left)),
+            time => Ok(Some(time)),
         }
     }
 }
 
 impl Read for BoundedSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(self.left as usize);
+        let most = into.len().min(self.bytes_left as usize);
         if most == 0 {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
@@ -55,7 +55,7 @@ impl Read for BoundedSocket {
         }
         self.socket.set_read_timeout(self.time_left()?)?;
         let read = self.socket.read(&mut into[..most])?;
-        self.left -= read as u64;
+        self.bytes_left -= read as u64;
         Ok(read)
     }
 }
@@ -80,8 +80,8 @@ impl Connection {
         let mut connection = Self {
             socket: BoundedSocket {
                 socket,
-                left: 0,
-                until,
+                bytes_left: 0,
+                deadline: until,
             },
             parser: Parser::new(),
         };
@@ -111,8 +111,8 @@ impl Connection {
     /// Runs a command. After any error that the server has not sent itself
     /// ([`is_answer`]), the connection must not be used again.
     pub fn run(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
-        self.socket.until = until;
-        self.socket.left = MAX_ANSWER;
+        self.socket.deadline = until;
+        self.socket.bytes_left = MAX_ANSWER;
         self.socket.write_all(&command.get_packed_command())?;
         self.parser.parse_value(&mut self.socket)?.extract_error()
     }

@@ -1,4 +1,4 @@
-//! Connections to Redis. A thread of its own makes them, so that commands wait for a limited time,
+//! Connections to Redis. A separate thread makes them, so that commands wait for a limited time,
 //! however long it takes to resolve the name, to connect and to log in.
 
 use std::io;
@@ -15,7 +15,7 @@ use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
 use crate::tier::TierError;
 
-/// The maximum number of connections. A lookup takes less than a millisecond of one.
+/// The maximum number of connections. A lookup uses one for less than a millisecond.
 const MAX_CONNECTIONS: usize = 8;
 /// The breaker opens after three commands have waited for the server in vain.
 const BREAKER_RULE: BreakerRule = BreakerRule {
@@ -61,8 +61,8 @@ impl Pool {
             changed: Condvar::new(),
         });
         pool.open.set(1);
-        let own = Arc::clone(&pool);
-        start_thread("redis", move || own.connect())?;
+        let connecting = Arc::clone(&pool);
+        start_thread("redis", move || connecting.connect())?;
         let mut state = pool.state.lock();
         pool.changed.wait_while_for(
             &mut state,
@@ -79,7 +79,7 @@ impl Pool {
         self.changed.notify_all();
     }
 
-    /// Why the server is not asked, if it is not.
+    /// Why the server is not asked at present; `None` while it is asked.
     pub fn problem(&self) -> Option<String> {
         if !self.breaker.is_open() {
             return None;
@@ -101,7 +101,7 @@ impl Pool {
                     // The server may have closed the connection since its last command: then
                     // another one is tried.
                     if !error.is_connection_dropped() {
-                        return Err(self.failed(permit, &message(&error, within)));
+                        return Err(self.failed(permit, &describe(&error, within)));
                     }
                 }
                 answer => {
@@ -111,7 +111,7 @@ impl Pool {
                 }
             }
         }
-        Err(self.failed(permit, &late(within)))
+        Err(self.failed(permit, &timeout_message(within)))
     }
 
     /// The error for an answer that is not the expected one.
@@ -137,7 +137,7 @@ impl Pool {
                     self.state.lock().connections += 1;
                     self.give(connection);
                 }
-                Err(error) => drop(self.failed(permit, &message(&error, self.limit))),
+                Err(error) => drop(self.failed(permit, &describe(&error, self.limit))),
             }
         }
     }
@@ -214,15 +214,15 @@ impl Pool {
 }
 
 /// The message for the error of a command that may take as long as `within`.
-fn message(error: &RedisError, within: Duration) -> String {
-    // The system's own words for it are "Resource temporarily unavailable".
+fn describe(error: &RedisError, within: Duration) -> String {
+    // The system's own words for a timeout are "Resource temporarily unavailable".
     if error.is_timeout() {
-        late(within)
+        timeout_message(within)
     } else {
         error.to_string()
     }
 }
 
-fn late(within: Duration) -> String {
+fn timeout_message(within: Duration) -> String {
     format!("it did not answer within {within:?}")
 }

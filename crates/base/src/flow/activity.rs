@@ -35,8 +35,8 @@ struct ActivityCounts {
     stuck_jobs: AtomicUsize,
     /// Threads that prefetch or finish chunks and are stuck.
     stuck_idle: AtomicUsize,
-    /// The threads with which a job shares its work, unless jobs run on rayon's own threads. The
-    /// lock is held by the job that shares its work.
+    /// The threads with which a job shares its work, unless jobs run on rayon's own threads; and a
+    /// lock that the job holds meanwhile.
     helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
     job_ended: Latest,
@@ -86,12 +86,12 @@ const PAUSE: Duration = Duration::from_millis(3);
 /// tiles is requested.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// A job's place among those that an [`Activity`] counts; dropping it ends the job.
+/// A job that an [`Activity`] counts; dropping it ends the job.
 #[derive(Debug)]
 pub struct Place(Activity);
 
 impl Activity {
-    /// Counts one more job. Their number is limited by the render queue, not here.
+    /// Counts one more job. The render queue limits the number of jobs, this does not.
     pub fn enter(&self) -> Place {
         let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
         if self.besides_stuck_jobs(before) == 0 && self.0.job_ended.age() >= PAUSE {
@@ -142,7 +142,7 @@ impl Activity {
         if !self.has_one_job() {
             return false;
         }
-        let Some((helpers, alone)) = self.0.helpers.get() else {
+        let Some((helpers, in_use)) = self.0.helpers.get() else {
             let threads = rayon::current_num_threads();
             if threads > 1 {
                 rayon::in_place_scope(|scope| run_on_all(scope, threads, &work));
@@ -150,7 +150,10 @@ impl Activity {
             return threads > 1;
         };
         let threads = helpers.current_num_threads();
-        let Some(_alone) = alone.try_lock().filter(|_| threads > 1) else {
+        if threads <= 1 {
+            return false;
+        }
+        let Some(_in_use) = in_use.try_lock() else {
             return false;
         };
         helpers.in_place_scope(|scope| run_on_all(scope, threads, &work));

@@ -197,17 +197,17 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         let mut state = self.0.lock();
         let budget = state.budget;
         let Some(Slot::Ready {
-            value: old,
-            weight: old_weight,
+            value: ready_value,
+            weight: ready_weight,
         }) = state.slots.peek_mut(key)
         else {
             return false;
         };
-        if weight > budget || !is_worse(old) {
+        if weight > budget || !is_worse(ready_value) {
             return false;
         }
-        let old = std::mem::replace(old, value);
-        let old_weight = std::mem::replace(old_weight, weight);
+        let old = std::mem::replace(ready_value, value);
+        let old_weight = std::mem::replace(ready_weight, weight);
         state.reweigh(old_weight, weight);
         drop(state);
         // Freeing large values takes time: not under the lock.
@@ -280,7 +280,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     pub fn still_wanted(mut self) -> Option<Self> {
         let mut state = self.cache.0.lock();
         let is_wanted = match state.slots.peek(&self.key) {
-            Some(Slot::Flying(waiters)) => waiters.senders.iter().any(|one| !one.is_closed()),
+            Some(Slot::Flying(waiters)) => waiters.senders.iter().any(|sender| !sender.is_closed()),
             _ => false,
         };
         if !is_wanted {
@@ -345,9 +345,9 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         };
         self.landed = true;
         let answer = result.map(|(value, _)| value);
-        for waiter in waiters.into_iter().flat_map(|all| all.senders) {
+        for sender in waiters.into_iter().flat_map(|all| all.senders) {
             // The waiter may have disconnected.
-            let _ = waiter.send(answer.clone());
+            let _ = sender.send(answer.clone());
         }
     }
 }

@@ -147,20 +147,20 @@ pub fn was_refused() -> bool {
     THREAD.with_borrow(|thread| {
         thread
             .as_ref()
-            .is_some_and(|it| it.was_refused.load(Ordering::Relaxed))
+            .is_some_and(|watched| watched.was_refused.load(Ordering::Relaxed))
     })
 }
 
-fn ensure_not(is_stuck: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unresponsive> {
+fn ensure_not(is_affected: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unresponsive> {
     THREAD.with_borrow(|thread| {
         let Some(thread) = thread else { return Ok(()) };
-        let is_stuck = is_stuck(&thread.stalls.stuck.borrow());
+        let is_stuck = is_affected(&thread.stalls.stuck.borrow());
         thread.was_refused.fetch_or(is_stuck, Ordering::Relaxed);
         fail_if(is_stuck)
     })
 }
 
-/// Fails if something that is wanted is stuck, or was refused because it is.
+/// The error for work that needs a stuck file, if it does.
 fn fail_if(is_stuck: bool) -> Result<(), Unresponsive> {
     if is_stuck {
         Err(Unresponsive(PATIENCE))
@@ -208,23 +208,25 @@ impl Stalls {
         let mut stuck = StuckFiles::default();
         let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
-        let mut busy = Vec::new();
+        let mut works = Vec::new();
         let mut at_stores = 0;
         for thread in threads.iter().filter_map(Weak::upgrade) {
             let waits_for_store = thread.waits_for_store.load(Ordering::Relaxed);
             at_stores += usize::from(thread.renders && waits_for_store);
             if let Some(work) = thread.busy.lock().clone() {
-                busy.push((thread.renders, work));
+                works.push((thread.renders, work));
             }
         }
         drop(threads);
-        for (_, busy) in busy.iter().filter(|(_, busy)| busy.is_overdue()) {
-            stuck.files.insert(Arc::clone(&busy.file));
-            stuck.library |= busy.in_library;
+        for (_, work) in &works {
+            if work.is_overdue() {
+                stuck.files.insert(Arc::clone(&work.file));
+                stuck.library |= work.in_library;
+            }
         }
-        let waiting = busy
+        let waiting = works
             .iter()
-            .filter(|(renders, busy)| *renders && stuck.files.contains(&busy.file))
+            .filter(|(renders, work)| *renders && stuck.files.contains(&work.file))
             .count();
         stuck.everything = waiting >= render_threads;
         self.0.stuck.send_if_modified(|before| {

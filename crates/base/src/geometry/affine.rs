@@ -171,8 +171,9 @@ impl Affine {
         }
     }
 
-    /// The transform in words, without the scaling by the size of a voxel (`voxel`, if it is
-    /// known); `None` if it does nothing else. Lengths are in `unit`.
+    /// The transform in words, such as `sheared by 0.5 (x for y); moved by 5, 0, 0 µm (x, y, z)`.
+    /// The scaling by the size of a voxel (`voxel`, if it is known) is left out; `None` if the
+    /// transform does nothing else. Lengths are in `unit`.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let parts = self.parts();
         let expected = voxel.map_or(parts.scale, Into::into);
@@ -206,8 +207,8 @@ impl AffineParts {
         (!words.is_empty()).then(|| format!("sheared by {}", words.join(", ")))
     }
 
-    /// The axes of space along which all axes run, or a rotation; `None` if the axes are those of
-    /// space.
+    /// The axes of space along which the axes of the volume run, or a rotation; `None` if each runs
+    /// along the axis of the same name.
     fn rotation_in_words(&self) -> Option<String> {
         let names: Option<Vec<String>> = self.axes.iter().map(axis_along).collect();
         if let Some(names) = names {
@@ -217,12 +218,12 @@ impl AffineParts {
         }
         let [x, y, z] = self.axes;
         let is_mirrored = dot(x, cross(y, z)) < 0.0;
-        let (about, degrees) = rotation([x, y, if is_mirrored { scaled(z, -1.0) } else { z }]);
-        let mirrored = if is_mirrored {
-            "mirrored along z; "
+        let (mirrored, turned_z) = if is_mirrored {
+            ("mirrored along z; ", scaled(z, -1.0))
         } else {
-            ""
+            ("", z)
         };
+        let (about, degrees) = rotation([x, y, turned_z]);
         Some(format!(
             "{mirrored}rotated by {}° about the axis {}",
             six_digits(degrees),
@@ -244,8 +245,8 @@ impl Transforms {
         self.0.first().map(|(_, transform)| transform)
     }
 
-    /// The transform of a time point, that of the first one for earlier ones; `None` if it is
-    /// unknown.
+    /// The transform that holds at a time point; before all listed time points, the first one.
+    /// `None` if it is unknown.
     pub fn at(&self, time: u64) -> Option<&Affine> {
         let before = self.0.iter().rfind(|(from, _)| *from <= time);
         before.or(self.0.first()).map(|(_, transform)| transform)
@@ -332,15 +333,14 @@ fn listed(numbers: &Vector3) -> String {
     let largest = numbers
         .iter()
         .fold(0.0, |largest: f64, number| largest.max(number.abs()));
-    numbers
-        .map(|number| {
-            six_digits(if number.abs() < CLOSE * largest {
-                0.0
-            } else {
-                number
-            })
-        })
-        .join(", ")
+    let without_errors = numbers.map(|number| {
+        if number.abs() < CLOSE * largest {
+            0.0
+        } else {
+            number
+        }
+    });
+    without_errors.map(six_digits).join(", ")
 }
 
 /// A number rounded to six significant digits, as text.

@@ -96,15 +96,15 @@ impl LevelView {
         stored: &[(Level, u64, Xyz<u64>)],
         scaling: Scaling,
     ) -> Option<Self> {
-        let (_, _, full_size) = stored.iter().find(|(other, ..)| *other == Level::FULL)?;
+        let (_, _, full_size) = stored.iter().find(|(source, ..)| *source == Level::FULL)?;
         if level != Level::FULL && level.factor() / 2 > full_size.x.max(full_size.y) {
             return None;
         }
         let (index, &(source, z_factor, stored_size)) = stored
             .iter()
             .enumerate()
-            .filter(|(_, (other, ..))| *other <= level)
-            .max_by_key(|(_, (other, ..))| *other)?;
+            .filter(|(_, (source, ..))| *source <= level)
+            .max_by_key(|(_, (source, ..))| *source)?;
         let step = level.factor() / source.factor();
         let z_step = match scaling {
             Scaling::Isotropic => step,

@@ -43,7 +43,7 @@ pub struct Placement {
 /// Converts an offset from voxels of level 0 to voxels of a level with this downsample factor,
 /// rounded down.
 pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
-    // A quotient by a factor beyond i64 is 0 or -1.
+    // The quotient fits in i64: if the factor does not, the quotient is 0 or -1.
     offset.zip(factor, |offset, factor| {
         i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64
     })
@@ -139,8 +139,8 @@ pub fn slab_patch(
     })
 }
 
-/// The slices of the level that URLs number from `address.slice` up to `end`, as far as they exist;
-/// `None` if none does.
+/// The existing slices of the level among those that URLs number from `address.slice` up to `end`;
+/// `None` if none exists.
 fn slices(
     address: &TileAddress,
     end: u64,
@@ -168,9 +168,9 @@ fn span_of_tile(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usi
     (start < end).then_some((start..end, (i128::from(start) - first) as usize))
 }
 
-/// The z that each row of a tile shows if it is drawn with square pixels, as far as this z exists,
-/// and the number of rows before the first one that shows any z. The first voxel lies `shift`
-/// voxels of the level below the first tile's first row.
+/// For a tile drawn with square pixels: the z of each row that shows one, and the number of rows
+/// above the first of these. The level's first voxel lies `shift` voxels below the first row of
+/// tile 0.
 fn stretched_z(
     address: &TileAddress,
     view: &LevelView,
@@ -282,6 +282,7 @@ impl Patch {
     /// For each tile row from [`Patch::top`], the index of its distinct row; tile rows after the
     /// last are black.
     pub fn shown(&self) -> impl Iterator<Item = usize> {
+        // One type of iterator for both variants: one of the two parts is empty.
         let (each, stretched) = match &self.shown {
             ShownRows::Each(count) => (0..*count, [].as_slice()),
             ShownRows::Stretched(rows) => (0..0, rows.as_slice()),

@@ -83,7 +83,7 @@ impl Xyz<bool> {
 }
 
 impl Xyz<u64> {
-    /// The number of voxels in a box of this size, or `u64::MAX` if that is smaller.
+    /// The number of voxels in a box of this size; `u64::MAX` if there are more.
     pub fn volume(self) -> u64 {
         self.x.saturating_mul(self.y).saturating_mul(self.z)
     }
@@ -213,7 +213,7 @@ impl Region {
         self.start.zip(self.size, u64::saturating_add)
     }
 
-    /// The number of voxels, or `u64::MAX` if that is smaller.
+    /// The number of voxels; `u64::MAX` if there are more.
     pub fn voxels(&self) -> u64 {
         self.size.volume()
     }

@@ -71,9 +71,11 @@ impl DatasetMetrics {
     pub(super) fn register(&self, registry: &mut Registry, visible: impl Fn(&Name) -> bool) {
         let listed = self.listed(visible);
         let counters = |counter: fn(&DatasetCounters) -> &Counter| {
-            let all = listed.iter();
-            let all = all.map(|(dataset, counters)| (dataset.clone(), counter(counters).clone()));
-            CounterByDataset(all.collect())
+            let mut by_dataset = Vec::new();
+            for (dataset, counters) in &listed {
+                by_dataset.push((dataset.clone(), counter(counters).clone()));
+            }
+            CounterByDataset(by_dataset)
         };
         let help = "Requests answered, by dataset";
         registry.register("dataset_requests", help, counters(|each| &each.requests));

@@ -26,6 +26,7 @@ fn open_descriptors() -> Option<u64> {
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
+/// The soft limit, from a line such as `Max open files   1024   4096   files`.
 fn max_descriptors() -> Option<u64> {
     let limits = rest_of_line("/proc/self/limits", "Max open files")?;
     match limits.split_whitespace().next()? {
@@ -34,7 +35,7 @@ fn max_descriptors() -> Option<u64> {
     }
 }
 
-/// The system writes `kB` and means KiB.
+/// The resident memory, from a line such as `VmRSS:   1234 kB`: the system means KiB.
 fn resident_bytes() -> Option<u64> {
     let resident = rest_of_line("/proc/self/status", "VmRSS:")?;
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)

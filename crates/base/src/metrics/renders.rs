@@ -16,12 +16,12 @@ pub(super) struct RenderTimes([[TimeHistogram; Stage::ALL.len()]; RENDERED.len()
 
 impl RenderTimes {
     /// Adds a render, unless its form is not in [`RENDERED`].
-    pub fn observe(&self, rendered: Form, trace: &Trace) {
-        let histograms = RENDERED.iter().zip(&self.0);
-        for (_, histograms) in histograms.filter(|(form, _)| **form == rendered) {
-            for (histogram, (stage, _)) in histograms.iter().zip(Stage::ALL) {
-                histogram.observe(trace.stage(stage));
-            }
+    pub fn observe(&self, form: Form, trace: &Trace) {
+        let Some(index) = RENDERED.iter().position(|rendered| *rendered == form) else {
+            return;
+        };
+        for (histogram, (stage, _)) in self.0[index].iter().zip(Stage::ALL) {
+            histogram.observe(trace.stage(stage));
         }
     }
 }

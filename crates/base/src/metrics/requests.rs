@@ -76,8 +76,8 @@ pub(super) struct RequestCounts(
 impl RequestCounts {
     pub fn count(&self, form: Form, status: u16, outcome: Outcome) {
         let known = STATUSES.iter().position(|known| *known == status);
-        let status = known.unwrap_or(OTHER_STATUS);
-        self.0[form as usize][status][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        let index = known.unwrap_or(OTHER_STATUS);
+        self.0[form as usize][index][outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -85,9 +85,9 @@ impl EncodeMetric for RequestCounts {
     /// Leaves out what never happened.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         for ((_, form), by_status) in Form::ALL.iter().zip(self.0.iter()) {
-            for (status, by_outcome) in by_status.iter().enumerate() {
+            for (index, by_outcome) in by_status.iter().enumerate() {
                 let status = STATUSES
-                    .get(status)
+                    .get(index)
                     .map_or("other".to_owned(), u16::to_string);
                 for ((_, outcome), count) in Outcome::ALL.iter().zip(by_outcome) {
                     let count = count.load(Ordering::Relaxed);

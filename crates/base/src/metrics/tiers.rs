@@ -38,34 +38,34 @@ impl TierCounters {
     }
 
     /// Registers all metrics with this prefix; the circuit breaker's metrics only if there is one.
-    /// Help texts call the tier `what`.
+    /// `tier` names the tier in help texts.
     pub(super) fn register(
         &self,
         registry: &mut Registry,
         prefix: &str,
-        what: &str,
+        tier: &str,
         has_breaker: bool,
     ) {
         let name = |metric: &str| format!("{prefix}_{metric}");
-        let help = format!("Tiles found in {what}");
+        let help = format!("Tiles found in {tier}");
         registry.register(name("hits"), help, self.hits.clone());
-        let help = format!("Tiles not found in {what}");
+        let help = format!("Tiles not found in {tier}");
         registry.register(name("misses"), help, self.misses.clone());
-        let help = format!("Tiles written to {what}");
+        let help = format!("Tiles written to {tier}");
         registry.register(name("writes"), help, self.writes.clone());
         let help =
-            format!("Tiles that were not written to {what}: queue full, file changed, or away");
+            format!("Tiles that were not written to {tier}: queue full, file changed, or away");
         registry.register(name("dropped"), help, self.dropped.clone());
-        let help = format!("Tiles in {what} found damaged, and removed");
+        let help = format!("Tiles in {tier} found damaged, and removed");
         registry.register(name("corrupt"), help, self.corrupt.clone());
-        let help = format!("Failed reads from and writes to {what}");
+        let help = format!("Failed reads from and writes to {tier}");
         registry.register(name("errors"), help, self.errors.clone());
-        let help = format!("Time of lookups in {what}");
+        let help = format!("Time of lookups in {tier}");
         registry.register(name("lookup_seconds"), help, self.lookups.clone());
         if has_breaker {
-            let help = format!("Lookups in {what} that were not made: circuit breaker open");
+            let help = format!("Lookups in {tier} that were not made: circuit breaker open");
             registry.register(name("skipped"), help, self.skipped.clone());
-            let help = format!("1 while the circuit breaker of {what} is open");
+            let help = format!("1 while the circuit breaker of {tier} is open");
             registry.register(name("breaker_open"), help, self.open.clone());
         }
     }

@@ -18,8 +18,8 @@ impl RequestId {
         is_sound.then(|| Self(Bytes::copy_from_slice(value)))
     }
 
-    /// The trace id in the value of `traceparent` (W3C Trace Context, section 3.2); `None` if it is
-    /// malformed.
+    /// The trace id in the value of `traceparent`: `VERSION-TRACE-PARENT-FLAGS`, in hexadecimal
+    /// (W3C Trace Context, section 3.2). `None` if the value is malformed.
     pub fn traced(value: &[u8]) -> Option<Self> {
         let mut fields = value.split(|byte| *byte == b'-');
         let version = fields.next()?;
@@ -30,10 +30,10 @@ impl RequestId {
             is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
         // Later versions may have more fields. Ids of zeros are invalid.
         let is_known = version != b"ff" && (version != b"00" || fields.next().is_none());
-        let is_zero = [trace, parent]
+        let has_zero_id = [trace, parent]
             .iter()
             .any(|id| id.iter().all(|digit| *digit == b'0'));
-        (is_sound && is_known && !is_zero).then(|| Self(Bytes::copy_from_slice(trace)))
+        (is_sound && is_known && !has_zero_id).then(|| Self(Bytes::copy_from_slice(trace)))
     }
 
     /// A random id, of 16 hexadecimal digits.
