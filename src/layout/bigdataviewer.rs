@@ -146,7 +146,7 @@ impl Setup<'_> {
         Paths::times(times_in_file.max(self.sequence.times), paths)
     }
 
-    /// The type to reinterpret voxels as: unsigned if they are signed with 16 bits, unless the setup
+    /// The type to reinterpret voxels as: unsigned for voxels of 16 signed bits, unless the setup
     /// states another `dataType`.
     fn reinterpret_as(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let setup = self.file.attributes(&format!("/{}", self.group));

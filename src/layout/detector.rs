@@ -107,9 +107,7 @@ fn runs<'a>(volumes: &[&'a Candidate], unfollowed: &'a [UnfollowedLink]) -> Numb
     let datasets = volumes
         .iter()
         .map(|volume| (volume.path.as_str(), Ok(*volume)));
-    let links = unfollowed
-        .iter()
-        .map(|link| (link.path.as_str(), Err(link)));
+    let links = unfollowed.iter().map(|link| (&*link.path, Err(link)));
     // If several names have the same number (`data_000001`, `data_0000001`), the first is taken.
     for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
@@ -320,12 +318,9 @@ impl<'a> Stack<'a> {
         let path = &self.named_by;
         let mut notices = Vec::new();
         if !self.gaps.is_empty() {
-            let gaps = self.gaps.iter().map(|(first, last)| {
-                if first == last {
-                    first.to_string()
-                } else {
-                    format!("{first} to {last}")
-                }
+            let gaps = self.gaps.iter().map(|(first, last)| match last - first {
+                0 => first.to_string(),
+                _ => format!("{first} to {last}"),
             });
             notices.push(Notice::warning(format!(
                 "parts of {path} are missing ({}); in place of each there are {} frames without data",

@@ -114,8 +114,8 @@ fn axis_of(scale: &Scale) -> Option<AxisName> {
     stated_axis(&scale.attributes).or_else(|| scale.names.iter().find_map(|name| axis_named(name)))
 }
 
-/// The axis that a coordinate states by attributes of CF: by a letter in `axis`, by a standard name,
-/// by its units, or by `positive`, which only vertical coordinates have.
+/// The axis that a coordinate states by attributes of CF: a letter in `axis`, a standard name,
+/// units, or `positive`, which only vertical coordinates have.
 fn stated_axis(attributes: &Attributes) -> Option<AxisName> {
     lower_case(attributes, "axis")
         .and_then(|axis| axis_named(&axis).filter(|_| axis.len() == 1))

@@ -275,9 +275,9 @@ fn contains_word(text: &str, known: &[&str]) -> bool {
         .any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
 }
 
-/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`), or the most common axes for
-/// shapes that it does not cover. 30 × 100 × 200 is zyx, 100 × 200 × 3 is yxc, 2 × 9 × 100 × 200 is
-/// czyx.
+/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`), or the most common ones if
+/// this rule does not cover the shape. 30 × 100 × 200 is zyx, 100 × 200 × 3 is yxc, and 2 × 9 × 100
+/// × 200 is czyx.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|last| *last <= MAX_COMPONENTS);

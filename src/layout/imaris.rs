@@ -138,9 +138,8 @@ impl<'a> ImarisGroups<'a> {
             return None;
         }
         let info = self.file.attributes("/DataSetInfo/TimeInfo");
-        let dates: Option<Vec<String>> = (1..=last + 1)
-            .map(|number| info.text(&format!("TimePoint{number}")))
-            .collect();
+        let texts = (1..=last + 1).map(|number| info.text(&format!("TimePoint{number}")));
+        let dates: Option<Vec<String>> = texts.collect();
         Timing::of_dates(&dates?)
     }
 

@@ -71,7 +71,7 @@ impl Marks {
         }
     }
 
-    /// The same if they `are_labels`, else no marks.
+    /// [`Self::labels`] if `are_labels`, else no marks.
     pub fn labels_if(are_labels: bool, reason: &str) -> Self {
         if are_labels {
             Self::labels(reason)

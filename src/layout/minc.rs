@@ -85,10 +85,8 @@ fn in_space(file: &OpenFile) -> Option<Marks> {
         std::array::from_fn(|axis| cosines(&dimensions[axis], AXES_OF_SPACE[axis]));
     // The sum of the starts, each along the direction of its dimension.
     let origin = number_of_each(&dimensions, "start").map(|starts| {
-        Xyz::new(0, 1, 2).map(|part| {
-            let parts = (0..3).map(|axis| cosines[axis][part] * starts[axis]);
-            parts.sum::<f64>()
-        })
+        let parts = |row: usize| (0..3).map(move |axis| cosines[axis][row] * starts[axis]);
+        Xyz::new(parts(0).sum(), parts(1).sum(), parts(2).sum())
     });
     let edges = Xyz::from(steps).map(f64::abs);
     Some(Marks {

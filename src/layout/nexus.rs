@@ -46,7 +46,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let is_spectrum = interpretation == Some("c");
     if !is_plotted {
         return Some(Marks {
-            axes: interpreted_axes(interpretation?, Vec::new(), shape),
+            axes: interpreted(interpretation?, Vec::new(), shape),
             kind,
             is_spectrum,
             ..Marks::default()
@@ -57,7 +57,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         .collect();
     let names = stored.iter().map(|axis| axis.name).collect();
     let axes = match interpretation {
-        Some(letters) => interpreted_axes(letters, names, shape),
+        Some(letters) => interpreted(letters, names, shape),
         None => completed(names, shape),
     };
     let marks = axes
@@ -90,13 +90,9 @@ fn are_of_colours(letters: &str) -> bool {
 }
 
 /// All axes of a dataset, by the `letters` that the interpretation gives the last axes, and by
-/// `names`, the axes that are known by name. Without names, `c` of three axes is yxc, and `cyx` of four is
-/// zcyx. The letters of an image or a spectrum are not used if both x and y are known by name.
-fn interpreted_axes(
-    letters: &str,
-    mut names: Vec<Option<AxisName>>,
-    shape: &[u64],
-) -> Option<Axes> {
+/// `names`, the axes that are known by name. Without names, `c` of three axes is yxc, and `cyx` of
+/// four is zcyx. If both x and y are known by name, only letters of colours are used.
+fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -> Option<Axes> {
     names.resize(shape.len(), None);
     let has_plane = [AxisName::X, AxisName::Y]
         .iter()
@@ -185,8 +181,8 @@ fn spacing(about: &About<'_>, name: &str, dimension: usize) -> Option<Spacing> {
     Spacing::from_positions(&positions?, Some(&units))
 }
 
-/// The name of the dataset with the positions along one dimension. Names without `_indices` belong to
-/// the dimensions in their order.
+/// The name of the dataset with the positions along one dimension. A name without `_indices`
+/// belongs to the dimension at its place in the list.
 fn positions_name(about: &About<'_>, group: &Attributes, dimension: usize) -> Option<String> {
     let listed = group
         .texts("axes")

@@ -93,8 +93,8 @@ impl<'a> Pyramid<'a> {
     }
 }
 
-/// Groups datasets that are levels of one volume; each other dataset is a volume with one level. The
-/// volumes are in the order of their finest levels.
+/// Groups datasets that are levels of one volume; each other dataset is a volume with one level.
+/// Ordered by the place of the finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut by_finest: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
@@ -160,7 +160,7 @@ fn numbered_pyramids<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     pyramids
 }
 
-/// Possible pyramids by the factors of their levels: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
+/// Possible pyramids by the factors of their levels: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, …
 fn factored_pyramids<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     let places: BTreeMap<&str, usize> = volumes
         .iter()
@@ -171,7 +171,7 @@ fn factored_pyramids<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
             && let Some(finest) = places.get(&*base)
-            && let Some(factor) = matching_factor(volumes[*finest], volume, factors)
+            && let Some(factor) = pick_factor(volumes[*finest], volume, factors)
         {
             runs.entry(*finest).or_default().push(PyramidLevel {
                 place,
@@ -219,11 +219,7 @@ fn factor(text: &str) -> Option<u64> {
 
 /// The first of `factors` by which `volume` is smaller than `finest`. A factor along z alone makes
 /// no level.
-fn matching_factor(
-    finest: &Candidate,
-    volume: &Candidate,
-    factors: Vec<Xyz<u64>>,
-) -> Option<Xyz<u64>> {
+fn pick_factor(finest: &Candidate, volume: &Candidate, factors: Vec<Xyz<u64>>) -> Option<Xyz<u64>> {
     let axes = finest.axes();
     let full = spatial(&finest.shape, &axes);
     let size = spatial(&volume.shape, &axes);

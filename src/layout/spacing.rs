@@ -73,7 +73,8 @@ impl Marks {
 
     /// The axes of a dataset, and the size and the origin of its voxels by the spacing of each
     /// axis. Neither is known if the spacing along x, y or z is unknown, or if the units of these
-    /// spacings cannot be compared. `spacing` gets the name of an axis, and its place in storage order.
+    /// spacings cannot be compared. `spacing` gets the name of an axis, and its place in storage
+    /// order.
     ///
     /// If the file states no thickness for a single section, its voxels are taken to be as thick as
     /// they are wide: nothing is measured along z.

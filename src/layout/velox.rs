@@ -80,8 +80,7 @@ fn detector(metadata: &Value) -> Option<&str> {
 
 /// The name in the list of detectors: `HAADF` for the index 1, if `Detector-1` is called so.
 fn listed_detector(metadata: &Value) -> Option<&str> {
-    let index = &metadata["BinaryResult"]["DetectorIndex"];
-    let index = match index {
+    let index = match &metadata["BinaryResult"]["DetectorIndex"] {
         Value::Null => return None,
         Value::String(text) => text.clone(),
         number => number.to_string(),

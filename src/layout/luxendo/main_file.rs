@@ -27,8 +27,8 @@ pub(in crate::layout) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundCh
     let views = views(contents.file, &times);
     let mut channels = Vec::with_capacity(views.len());
     for view in &views {
-        let of_channel = views.iter().filter(|other| other.channel == view.channel);
-        let name = if of_channel.count() > 1 {
+        let views_of_channel = views.iter().filter(|any| any.channel == view.channel);
+        let name = if views_of_channel.count() > 1 {
             Name::nearest(&format!("{}_{}", view.channel, view.name))
         } else {
             Name::nearest(&view.channel)
