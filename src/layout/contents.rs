@@ -164,8 +164,8 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Records a notice about the file, or about a path in it. Notices about a channel are recorded
-    /// there.
+    /// Records a notice about the file, or about a path in it. Notices about a channel are kept
+    /// with the channel.
     pub fn note(&self, notice: Notice) {
         self.notices.borrow_mut().push(notice);
     }
@@ -186,14 +186,14 @@ impl<'a> Contents<'a> {
         search.as_ref().map_err(OpenError::clone)
     }
 
-    /// The result of the walk; `None` if there was none, or if it failed.
+    /// The result of the walk; `None` if it has failed, or if no layout has needed it yet.
     pub fn searched(&self) -> Option<&Search> {
         self.search.get()?.as_ref().ok()
     }
 
     /// The path under which the search found the dataset that the soft link at `path` leads to;
-    /// `path` itself if there is no soft link, or if there was no search.
-    pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
+    /// `path` itself if there is no such link, or if there was no search.
+    pub fn target_of<'p>(&'p self, path: &'p str) -> &'p str {
         let aliases = self.searched().map_or(&[][..], |search| &search.aliases);
         match aliases.iter().find(|(alias, _)| alias == path) {
             Some((_, target)) => target,
@@ -356,11 +356,10 @@ impl Candidate {
             .map(|(_, because)| because.as_str())
     }
 
-    /// Says what the dataset is if it is never a channel, as in "it is a list"; `None` if it may be
-    /// one.
-    fn aside(&self) -> Option<&'static str> {
-        if self.marks.aside.is_some() {
-            return self.marks.aside;
+    /// What the dataset is, such as "a list", if it is never a channel; `None` if it may be one.
+    fn unlisted_as(&self) -> Option<&'static str> {
+        if self.marks.unlisted_as.is_some() {
+            return self.marks.unlisted_as;
         }
         if self.shape.contains(&0) {
             return Some("an array without elements");
@@ -437,7 +436,7 @@ impl Search {
                 for link in links.iter().take(MAX_ALIASES) {
                     candidate.add_marks_of_link(contents.file, link);
                 }
-                match candidate.aside() {
+                match candidate.unlisted_as() {
                     None => self.volumes.push(candidate),
                     Some(what) => self.unlisted.push(UnlistedDataset {
                         may_be_pictures: false,
@@ -508,16 +507,16 @@ mod tests {
 
     #[test]
     fn thumbnails_and_single_pixels_are_no_channels_unless_they_are_declared() {
-        let aside = |path: &str, shape: &[u64], rank: Option<Rank>| {
+        let unlisted = |path: &str, shape: &[u64], rank: Option<Rank>| {
             let mut candidate = Candidate::new(path, shape, VoxelType::U8);
             candidate.marks.rank = rank;
-            candidate.aside().is_some()
+            candidate.unlisted_as().is_some()
         };
-        assert!(aside("/Thumbnail/Data", &[256, 256], None));
-        assert!(!aside("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));
-        assert!(!aside("/Histogram1/data", &[148, 750], None));
-        assert!(aside("/spectrum", &[2048, 1, 1], None));
-        assert!(aside("/empty", &[0, 20, 30], None));
-        assert!(aside("/list", &[1, 300, 1], None));
+        assert!(unlisted("/Thumbnail/Data", &[256, 256], None));
+        assert!(!unlisted("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));
+        assert!(!unlisted("/Histogram1/data", &[148, 750], None));
+        assert!(unlisted("/spectrum", &[2048, 1, 1], None));
+        assert!(unlisted("/empty", &[0, 20, 30], None));
+        assert!(unlisted("/list", &[1, 300, 1], None));
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     match about.path {
         STACK => Some(stack_marks(about)),
         TRANSFORMS if about.file.has(STACK) => Some(Marks {
-            aside: Some("a table of bodies"),
+            unlisted_as: Some("a table of bodies"),
             ..Marks::default()
         }),
         _ => None,

@@ -26,7 +26,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let class = about.attributes.text("CLASS")?;
     if class.trim() == "PALETTE" {
         return Some(Marks {
-            aside: Some("a palette"),
+            unlisted_as: Some("a palette"),
             ..Marks::default()
         });
     }

@@ -37,9 +37,9 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
     let groups = ImarisGroups::read(contents);
-    let channels = groups.channels.iter();
-    let found = channels.map(|(number, group)| groups.channel(*number, group));
-    Ok(found.collect())
+    let names = groups.channels.iter();
+    let channels = names.map(|(number, group)| groups.channel(*number, group));
+    Ok(channels.collect())
 }
 
 /// The groups of a file, by number. In a file of one channel and time point, levels are in the

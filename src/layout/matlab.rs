@@ -37,9 +37,10 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         "char" | "cell" | "struct" | "function_handle"
     );
     let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
-    let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
+    let is_unlisted = !is_numeric || about.attributes.has("MATLAB_empty");
     Some(Marks {
-        aside: is_aside.then_some("text, a cell array, a structure or an empty array of MATLAB"),
+        unlisted_as: is_unlisted
+            .then_some("text, a cell array, a structure or an empty array of MATLAB"),
         reinterpret_as: (class == "logical").then_some(VoxelType::Bool),
         ..array(&about.dataset.shape, class == "uint8", because)
     })

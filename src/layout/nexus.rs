@@ -126,7 +126,7 @@ pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel
     let signal_path = attributes
         .text("signal")
         .map(|name| format!("{group}/{name}"));
-    let signal = signal_path.as_deref().map(|path| contents.found_at(path));
+    let signal = signal_path.as_deref().map(|path| contents.target_of(path));
     let of_signal = channels
         .iter()
         .position(|channel| finest_paths(channel).any(|path| Some(path) == signal));

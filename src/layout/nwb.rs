@@ -7,8 +7,8 @@
 //! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
 //! follow the specification; a file does not tell whether its writer did. "GrayscaleImage",
 //! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
-//! transposed in the same way. Four axes with three or four positions along the last are frames of
-//! colours, if they are bytes and not from a microscope. `grid_spacing` of the imaging plane is x,
+//! transposed in the same way. Bytes with four axes and three or four positions along the last are
+//! frames in colour, unless they are from a microscope. `grid_spacing` of the imaging plane is x,
 //! y or x, y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other
 //! files (`external_file`) have no data here. Masks of regions of interest (`image_mask`: region,
 //! x, y) and volumes of extensions come after the series.

@@ -211,11 +211,11 @@ fn other_files(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = folder_of(hdf5);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MAX_ENTRIES).map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = paths
+    let mut xml_files: Vec<PathBuf> = paths
         .filter(|path| path.extension() == Some("xml".as_ref()) && path != own)
         .collect();
-    found.sort();
-    found.into_iter()
+    xml_files.sort();
+    xml_files.into_iter()
 }
 
 fn sequence(name: &str, document: &Document<'_>) -> Sequence {

@@ -49,16 +49,16 @@ fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<ChannelView> {
     let Some((_, time)) = times.first() else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut views = Vec::new();
     for (_, channel) in numbered(&file.names_in(&format!("/{time}")), "channel_") {
         for (_, name) in numbered(&file.names_in(&format!("/{time}/{channel}")), "view_") {
-            found.push(ChannelView {
+            views.push(ChannelView {
                 channel: channel.clone(),
                 name,
             });
         }
     }
-    found
+    views
 }
 
 impl ChannelView {
