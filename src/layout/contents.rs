@@ -507,16 +507,16 @@ mod tests {
 
     #[test]
     fn thumbnails_and_single_pixels_are_no_channels_unless_they_are_declared() {
-        let unlisted = |path: &str, shape: &[u64], rank: Option<Rank>| {
+        let aside = |path: &str, shape: &[u64], rank: Option<Rank>| {
             let mut candidate = Candidate::new(path, shape, VoxelType::U8);
             candidate.marks.rank = rank;
             candidate.unlisted_as().is_some()
         };
-        assert!(unlisted("/Thumbnail/Data", &[256, 256], None));
-        assert!(!unlisted("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));
-        assert!(!unlisted("/Histogram1/data", &[148, 750], None));
-        assert!(unlisted("/spectrum", &[2048, 1, 1], None));
-        assert!(unlisted("/empty", &[0, 20, 30], None));
-        assert!(unlisted("/list", &[1, 300, 1], None));
+        assert!(aside("/Thumbnail/Data", &[256, 256], None));
+        assert!(!aside("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));
+        assert!(!aside("/Histogram1/data", &[148, 750], None));
+        assert!(aside("/spectrum", &[2048, 1, 1], None));
+        assert!(aside("/empty", &[0, 20, 30], None));
+        assert!(aside("/list", &[1, 300, 1], None));
     }
 }

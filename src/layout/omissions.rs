@@ -58,8 +58,8 @@ fn note_first(
 }
 
 /// Why a file holds no volume: links that were not followed, the first object that cannot be
-/// opened, and, unless there are links, the likeliest of the datasets that are never channels.
-/// `None` if there are none of these.
+/// opened, and, unless there are links, the largest dataset that is never a channel, preferably one
+/// that may hold pictures. `None` if there are none of these.
 pub(super) fn explanation(
     unopened: &[String],
     unlisted: &[UnlistedDataset],
