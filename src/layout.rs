@@ -7,9 +7,9 @@
 //! found.
 //!
 //! There are two kinds of layouts. Some have their own scheme of paths (Imaris, BigDataViewer, …)
-//! and find their channels themselves. Others only add attributes to data at any path (ilastik,
-//! MATLAB, …): they read these marks in files of any layout, and the search of the plain layout
-//! finds the channels.
+//! and find their channels themselves. Others only know attributes, *marks*, that programs add to
+//! data at any path (ilastik, MATLAB, …): the marks are read in files of any layout, and the search
+//! of the plain layout finds the channels.
 
 mod alignment;
 mod axis_names;
@@ -135,7 +135,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of_marks("PlantSeg/Fiji", element_size::marks),
     PLAIN,
 ];
-/// Named here because its marks are also read at links, see [`contents`].
+/// A constant, because [`contents`] also reads the marks of this layout at links.
 const NEXUS: Layout = Layout::of_marks("NeXus", nexus::marks);
 /// The layout of every file that no other layout recognises.
 const PLAIN: Layout = Layout::of_marks("plain", plain::marks);
@@ -192,7 +192,7 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     })
 }
 
-/// The first layout that recognises a file, and why.
+/// The first layout that recognises a file, and why it does.
 fn layout_of(contents: &Contents<'_>) -> (Layout, String) {
     for layout in LAYOUTS {
         if let Some(because) = layout.recognises(contents) {
@@ -202,12 +202,12 @@ fn layout_of(contents: &Contents<'_>) -> (Layout, String) {
     (PLAIN, "it is an HDF5 file of no known layout".to_owned())
 }
 
-/// Takes the channels that lie beside the data out of a list: channels of a lower rank than
-/// [`Rank::Ordinary`]. If there are none of this rank or above, the best rank of all is the data.
+/// Takes the channels that lie beside the data out of a list: those that are less likely than
+/// [`Rank::Ordinary`], or, if all channels are, than the likeliest channel.
 fn take_beside(channels: &mut Vec<FoundChannel>) -> Vec<FoundChannel> {
+    // Ranks that are less likely compare as greater.
     let likeliest = channels.iter().map(|channel| channel.rank).min();
     let lowest_of_data = likeliest.unwrap_or_default().max(Rank::Ordinary);
-    // Ranks that are less likely compare as greater.
     channels
         .extract_if(.., |channel| channel.rank > lowest_of_data)
         .collect()

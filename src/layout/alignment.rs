@@ -2,8 +2,8 @@
 //! have one grid.
 //!
 //! Tiles show all channels of a dataset in the grid of its first image. Labels are often made on a
-//! downsampled copy of it: then a voxel of the labels covers a whole number of voxels of the image,
-//! which all get its id.
+//! downsampled copy of this image: then a voxel of the labels covers a whole number of the image's
+//! voxels, and gives all of them its id.
 
 use voltile_base::geometry::{Affine, Level, Xyz};
 use voltile_base::notice::Notice;
@@ -17,9 +17,9 @@ const CLOSE: f64 = 1e-3;
 /// Maximum number of voxels of the image that a voxel of labels covers along each axis.
 const MAX_RATIO: f64 = 1024.0;
 
-/// Repeats the voxels of labels that are larger than the voxels of `image`, and describes their
-/// size and position in its unit. Labels whose voxels are not a whole number of times as large get
-/// a notice. Labels of 8 × 8 × 40 nm over an image of 4 × 4 × 40 nm are repeated 2 × 2 × 1 times.
+/// Fits labels to the grid of `image`: labels of 8 × 8 × 40 nm over an image of 4 × 4 × 40 nm are
+/// repeated 2 × 2 × 1 times. Their size and position are converted to the unit of the image. Labels
+/// whose voxels are not a whole number of times as large as the image's only get a notice.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     for labels in channels
         .iter_mut()
@@ -55,10 +55,12 @@ impl Ratio {
         let unit = if own_unit == image_unit {
             1.0
         } else {
-            units::in_nanometres(own_unit?)? / units::in_nanometres(image_unit?)?
+            let own_nanometres = units::in_nanometres(own_unit?)?;
+            own_nanometres / units::in_nanometres(image_unit?)?
         };
         let own_size = labels.facts.voxel_size?;
-        let exact = own_size.zip(image.facts.voxel_size?, |own, other| own * unit / other);
+        let image_size = image.facts.voxel_size?;
+        let exact = own_size.zip(image_size, |own, of_image| own * unit / of_image);
         let is_whole = exact.map(is_whole_ratio).everywhere();
         let times = is_whole.then(|| exact.map(|ratio| ratio.round() as u64));
         Some(Self { exact, times, unit })
@@ -103,8 +105,8 @@ fn is_whole_ratio(ratio: f64) -> bool {
 }
 
 /// The transform of repeated voxels. A file gives the position of either the corner or the centre
-/// of the first stored voxel. It is taken for the centre if only then the centres of repeated
-/// voxels coincide with centres of the image's voxels. For example, labels of 8 nm are at 2 nm, and
+/// of the first stored voxel. It is taken as the corner, unless repeated voxels line up with the
+/// image's voxels only if it is taken as the centre. For example, labels of 8 nm are at 2 nm, and
 /// the image, of 4 nm, at 0: then 2 nm is the centre of the first stored voxel, because the centres
 /// of its two repeated voxels, at 0 and 4 nm, coincide with the image's.
 fn finer_transform(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
@@ -131,20 +133,21 @@ fn is_whole(distance: f64) -> bool {
     (distance - distance.round()).abs() <= CLOSE * distance.abs().max(1.0)
 }
 
-/// The levels of labels whose voxels are repeated: the finest one with repeated voxels, then stored
-/// levels, among them the finest, as levels of the image. Labels of 8 and 16 nm over an image of 4
-/// nm are level 0 by repeating the 8 nm, and levels 1 and 2 as they are stored.
+/// The levels of labels in the grid of the image: the finest stored level with repeated voxels,
+/// then all stored levels, the finest included, that have the size of a level of the image. Labels
+/// of 8 and 16 nm over an image of 4 nm are level 0 by repeating the 8 nm, and levels 1 and 2 as
+/// they are stored.
 fn repeated_levels(times: Xyz<u64>, mut levels: Vec<FoundLevel>) -> Vec<FoundLevel> {
     let Some(finest) = levels.first_mut() else {
         return levels;
     };
     finest.factor = Some(Xyz::all(1));
-    let mut base = finest.clone();
-    base.view.repeat = times;
+    let mut repeated = finest.clone();
+    repeated.view.repeat = times;
     let stored = levels
         .iter()
         .filter_map(|level| level_of_image(times, level));
-    std::iter::once(base).chain(stored).collect()
+    std::iter::once(repeated).chain(stored).collect()
 }
 
 /// A stored level of labels as a level of the image. `None` if a level of the image cannot have its

@@ -146,12 +146,12 @@ impl Setup<'_> {
         Paths::times(times_in_file.max(self.sequence.times), paths)
     }
 
-    /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has
-    /// another `dataType`.
+    /// The type to reinterpret voxels as: unsigned for voxels of 16 signed bits, unless the setup
+    /// states another `dataType`.
     fn reinterpret_as(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let setup = self.file.attributes(&format!("/{}", self.group));
-        let typed = setup.text("dataType");
-        let is_unsigned = typed.is_none_or(|typed| typed == "uint16");
+        let data_type = setup.text("dataType");
+        let is_unsigned = data_type.is_none_or(|data_type| data_type == "uint16");
         let (_, cells) = self.file.first_dataset(cells.all())?;
         let is_signed = cells.stored.voxel == VoxelType::I16;
         Ok((is_signed && is_unsigned).then_some(VoxelType::U16))

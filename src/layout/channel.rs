@@ -164,7 +164,8 @@ impl Paths {
         }
     }
 
-    /// At least `count` time points, each path at its index; empty if there are no paths.
+    /// Each path at the time point of its number, in a series of at least `count` time points;
+    /// empty if there are no paths.
     pub(super) fn times(count: u64, paths: impl Iterator<Item = (u64, String)>) -> Self {
         let mut placed = Self::by_number(paths);
         if !placed.is_empty() {
@@ -173,7 +174,7 @@ impl Paths {
         Paths::Times(placed)
     }
 
-    /// One dataset for each section, at its number.
+    /// Each path at the section of its number.
     pub(super) fn sections(paths: impl Iterator<Item = (u64, String)>) -> Self {
         let paths = Self::by_number(paths).into_iter();
         Paths::Parts(paths.map(|path| Part { path, depth: 1 }).collect())
@@ -220,9 +221,8 @@ impl VoxelSize {
         Self { from, ..self }
     }
 
-    /// The same edges under other names of the axes, which were named `before`: if zyx become xyz,
-    /// the edge along z is now the edge along x. `None` if one of x, y and z was not one of them
-    /// before.
+    /// The same edges after the axes `before` were renamed to `axes`: from zyx to xyz, the edge
+    /// along z becomes the edge along x. `None` if an axis of time or channels becomes x, y or z.
     pub(super) fn with_axes(self, axes: &Axes, before: &Axes) -> Option<Self> {
         let mut size = Xyz::all(1.0);
         for (axis, axis_before) in axes.iter().zip(before.iter()) {
@@ -263,15 +263,17 @@ pub(super) fn number_after(name: &str, prefix: &str) -> Option<u64> {
 
 /// The names that consist of this prefix and a number, sorted by number.
 pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
-    let mut found: Vec<(u64, String)> = names
-        .iter()
-        .filter_map(|name| number_after(name, prefix).map(|number| (number, name.clone())))
-        .collect();
-    found.sort();
-    found
+    let mut numbered = Vec::new();
+    for name in names {
+        if let Some(number) = number_after(name, prefix) {
+            numbered.push((number, name.clone()));
+        }
+    }
+    numbered.sort();
+    numbered
 }
 
-/// Three whole factors from 1 on, along x, y and z.
+/// A downsample factor along x, y and z; `None` unless it is three whole numbers from 1 on.
 pub(super) fn whole_factor(numbers: &[f64]) -> Option<Xyz<u64>> {
     let factor = xyz(numbers)?;
     let is_whole = factor

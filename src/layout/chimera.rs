@@ -30,12 +30,13 @@ pub(super) const NAME: &str = "Chimera map";
 /// Attributes of a group that only Chimera writes.
 const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
 
-/// Fewer images of one size are channels.
+/// At least this many images of one size are taken for time points, fewer for channels.
 const MIN_SERIES: usize = 5;
 
-/// The datasets of a group: levels of one image, finest first; at least one.
+/// An image: a group whose datasets are its levels.
 struct MapImage<'a> {
     group: &'a str,
+    /// The factor and the dataset of each level, finest first; at least one.
     levels: Vec<(Xyz<u64>, &'a Candidate)>,
     time: Option<u64>,
     channel: Option<u64>,
@@ -158,30 +159,31 @@ fn one_by_one(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
 /// The channels of a series: an image for each channel and time point.
 fn over_time(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let has_channels = images.iter().any(|image| image.channel.is_some());
-    let mut series: BTreeMap<u64, Vec<&MapImage<'_>>> = BTreeMap::new();
+    let mut by_channel: BTreeMap<u64, Vec<&MapImage<'_>>> = BTreeMap::new();
     for image in images {
         let channel = image.channel.unwrap_or(0);
-        series.entry(channel).or_default().push(image);
+        by_channel.entry(channel).or_default().push(image);
     }
-    let channels = series.into_iter().filter_map(|(number, images)| {
-        let first = images.iter().min_by_key(|image| image.time())?;
+    let channels = by_channel.into_iter().filter_map(|(number, series)| {
+        let first = series.iter().min_by_key(|image| image.time())?;
         let name = if has_channels {
             Name::nearest(&format!("channel{number}"))
         } else {
             Name::nearest(last_of(first.group))
         };
         let levels = first.levels.iter().map(|(factor, _)| {
-            FoundLevel::zyx(Some(*factor), paths(&images, *factor, first.time()))
+            FoundLevel::zyx(Some(*factor), paths(&series, *factor, first.time()))
         });
         Some(guess::describe(name, first.finest(), levels.collect()))
     });
     channels.collect()
 }
 
-/// The datasets of a level, from the first time point on.
-fn paths(images: &[&MapImage<'_>], factor: Xyz<u64>, start: u64) -> Paths {
-    let paths = images.iter().filter_map(|image| {
-        let (_, volume) = image.levels.iter().find(|(other, _)| *other == factor)?;
+/// The datasets of the level with this factor, for each time point from `start` on.
+fn paths(series: &[&MapImage<'_>], factor: Xyz<u64>, start: u64) -> Paths {
+    let paths = series.iter().filter_map(|image| {
+        let mut levels = image.levels.iter();
+        let (_, volume) = levels.find(|(level_factor, _)| *level_factor == factor)?;
         Some((image.time() - start, volume.path.clone()))
     });
     Paths::times(0, paths)

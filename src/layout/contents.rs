@@ -22,8 +22,7 @@ use super::{LAYOUTS, NEXUS};
 
 /// Maximum number of datasets that are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
-/// Maximum number of soft links to one dataset: the groups that hold these links are read for the
-/// dataset's marks.
+/// Maximum number of soft links to one dataset whose groups are read for marks of the dataset.
 const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
@@ -35,7 +34,7 @@ pub(super) struct Layout {
     /// none.
     pub marks: fn(&About<'_>) -> Option<Marks>,
     /// Says why a file is of this layout, if it is. Without this function, a file is of the layout
-    /// if a volume has its marks with a reason (`because`).
+    /// if the layout's marks of one of its volumes give a reason (`because`).
     pub recognise: Option<fn(&Contents<'_>) -> Option<String>>,
     pub channels: ChannelSource,
 }
@@ -45,8 +44,8 @@ pub(super) struct Layout {
 pub(super) enum ChannelSource {
     /// All datasets that look like volumes are channels.
     Volumes,
-    /// Volumes with marks of the layout, with a reason, are channels; other volumes lie beside the
-    /// data.
+    /// Volumes for which the layout's marks give a reason (`because`) are channels; other volumes
+    /// lie beside the data.
     MarkedVolumes,
     /// A function of the layout finds the channels.
     Own(fn(&Contents<'_>) -> Result<Vec<FoundChannel>, OpenError>),
@@ -62,8 +61,8 @@ pub(super) struct Contents<'a> {
 
 /// The result of the walk over all datasets.
 pub(super) struct Search {
-    /// The datasets that look like volumes: shallow ones first, then by path; numbers in paths by
-    /// value.
+    /// The datasets that look like volumes: shallow ones first, then by path, with numbers in
+    /// paths ordered by value. The contents of MATLAB's cells come last.
     pub volumes: Vec<Candidate>,
     /// The objects that could not be opened or listed, each with the reason.
     pub unopened: Vec<String>,
@@ -104,7 +103,7 @@ pub(super) struct Candidate {
     pub path: String,
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
-    /// The meaning of the numbers of an element together.
+    /// What the numbers of one element mean together, for example a colour.
     pub meaning: ElementMeaning,
     pub marks: Marks,
     /// Whether its voxels are in other datasets.
@@ -165,8 +164,8 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Records a notice about the file, or about a path in it. Notices about a channel are recorded
-    /// there.
+    /// Records a notice about the file, or about a path in it. Notices about a channel are kept
+    /// with the channel.
     pub fn note(&self, notice: Notice) {
         self.notices.borrow_mut().push(notice);
     }
@@ -187,14 +186,14 @@ impl<'a> Contents<'a> {
         search.as_ref().map_err(OpenError::clone)
     }
 
-    /// The result of the walk; `None` if there was none, or if it failed.
+    /// The result of the walk; `None` if it has failed, or if no layout has needed it yet.
     pub fn searched(&self) -> Option<&Search> {
         self.search.get()?.as_ref().ok()
     }
 
     /// The path under which the search found the dataset that the soft link at `path` leads to;
-    /// `path` itself if there is no soft link, or if there was no search.
-    pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
+    /// `path` itself if there is no such link, or if there was no search.
+    pub fn target_of<'p>(&'p self, path: &'p str) -> &'p str {
         let aliases = self.searched().map_or(&[][..], |search| &search.aliases);
         match aliases.iter().find(|(alias, _)| alias == path) {
             Some((_, target)) => target,
@@ -305,45 +304,44 @@ impl Candidate {
 
     /// Adds the marks of one layout; marks of layouts before it take precedence.
     fn add_marks(&mut self, layout: &Layout, about: &About<'_>) {
-        let Some(mut found) = (layout.marks)(about) else {
+        let Some(mut marks) = (layout.marks)(about) else {
             return;
         };
-        self.marked_by
-            .extend(found.because.take().map(|because| (layout.name, because)));
-        found.voxel = found.voxel.map(|voxel| {
+        if let Some(because) = marks.because.take() {
+            self.marked_by.push((layout.name, because));
+        }
+        marks.voxel = marks.voxel.map(|voxel| {
             voxel.found_in(format!("{}, as {} describes it", about.path, layout.name))
         });
         // An element may be a colour or a list of numbers, which is one more axis of the dataset.
         // Layouts do not name it: their zyx becomes zyxc.
-        let rank = about.dataset.shape.len();
-        if let Some(axes) = &found.axes
+        let full_rank = about.dataset.shape.len();
+        if let Some(axes) = &marks.axes
             && axes.rank() == about.rank()
-            && axes.rank() + 1 == rank
+            && axes.rank() + 1 == full_rank
         {
-            found.axes = Axes::new(&format!("{axes}c")).ok();
+            marks.axes = Axes::new(&format!("{axes}c")).ok();
         }
-        // An earlier layout may have named the axes otherwise: its names are in force. The voxel
-        // size is told by the new names; the origin and the directions are not used.
-        if let (Some(axes), Some(other_axes)) = (&self.marks.axes, &found.axes)
-            && axes != other_axes
+        // If an earlier layout has named the axes otherwise, its names are kept: the voxel size of
+        // this layout is renamed accordingly, and its origin and directions are dropped.
+        if let (Some(kept), Some(dropped)) = (&self.marks.axes, &marks.axes)
+            && kept != dropped
         {
-            found.voxel = found
-                .voxel
-                .and_then(|voxel| voxel.with_axes(axes, other_axes));
-            found.origin = None;
-            found.directions = None;
+            marks.voxel = marks.voxel.and_then(|voxel| voxel.with_axes(kept, dropped));
+            marks.origin = None;
+            marks.directions = None;
         }
-        found.axes = found
+        marks.axes = marks
             .axes
-            .filter(|axes| axes.rank() == rank && has_plane(axes));
-        // It tells about the axis c among these axes.
-        found.is_spectrum &= found.axes.is_some();
-        found.label = found.label.filter(|label| !label.trim().is_empty());
-        self.marks = std::mem::take(&mut self.marks).or(found);
+            .filter(|axes| axes.rank() == full_rank && has_plane(axes));
+        // Without its axes, it is not known which axis holds the spectrum.
+        marks.is_spectrum &= marks.axes.is_some();
+        marks.label = marks.label.filter(|label| !label.trim().is_empty());
+        self.marks = std::mem::take(&mut self.marks).or(marks);
     }
 
-    /// Adds what the group of a soft link to it says: in NeXus, the group that describes data
-    /// often holds only a link to the dataset.
+    /// Adds the NeXus marks by the group of a soft link to the dataset: in NeXus, the group that
+    /// describes data often holds only a link to them.
     fn add_marks_of_link(&mut self, file: &OpenFile, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
             self.add_marks(&NEXUS, &About::new(file, link, &dataset));
@@ -358,17 +356,16 @@ impl Candidate {
             .map(|(_, because)| because.as_str())
     }
 
-    /// Says what the dataset is if it is never a channel, as in "it is a list"; `None` if it may be
-    /// one.
-    fn aside(&self) -> Option<&'static str> {
-        if self.marks.aside.is_some() {
-            return self.marks.aside;
+    /// What the dataset is, such as "a list", if it is never a channel; `None` if it may be one.
+    fn unlisted_as(&self) -> Option<&'static str> {
+        if self.marks.unlisted_as.is_some() {
+            return self.marks.unlisted_as;
         }
         if self.shape.contains(&0) {
             return Some("an array without elements");
         }
         let size = self.size();
-        if (size.x, size.y) == (1, 1) {
+        if size.x == 1 && size.y == 1 {
             return Some("an array whose pictures would have a single voxel");
         }
         if self.shape.iter().filter(|extent| **extent > 1).count() < 2 {
@@ -389,9 +386,9 @@ impl Search {
             left_out,
             aliases,
         } = contents.file.datasets()?;
-        let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut links_to: HashMap<&str, Vec<&str>> = HashMap::new();
         for (link, path) in &aliases {
-            links.entry(path).or_default().push(link);
+            links_to.entry(path).or_default().push(link);
         }
         datasets.retain(|path| !is_internal(path));
         // A stable sort: datasets of one depth stay in the order of their paths.
@@ -423,10 +420,10 @@ impl Search {
                 )));
                 break;
             }
-            let links = links.get(path.as_str()).map_or(&[][..], Vec::as_slice);
+            let links = links_to.get(path.as_str()).map_or(&[][..], Vec::as_slice);
             search.add(contents, path, links);
         }
-        // Only here, because `links` has borrowed them.
+        // Not moved earlier, because `links_to` borrows them.
         search.aliases = aliases;
         Ok(search)
     }
@@ -439,7 +436,7 @@ impl Search {
                 for link in links.iter().take(MAX_ALIASES) {
                     candidate.add_marks_of_link(contents.file, link);
                 }
-                match candidate.aside() {
+                match candidate.unlisted_as() {
                     None => self.volumes.push(candidate),
                     Some(what) => self.unlisted.push(UnlistedDataset {
                         may_be_pictures: false,
@@ -469,7 +466,7 @@ impl Search {
     }
 }
 
-/// Whether at least two of x, y and z are among the axes: others cannot be shown as pictures.
+/// Whether at least two of x, y and z are among the axes, so that there are pictures to show.
 fn has_plane(axes: &Axes) -> bool {
     [AxisName::X, AxisName::Y, AxisName::Z]
         .iter()
@@ -513,7 +510,7 @@ mod tests {
         let aside = |path: &str, shape: &[u64], rank: Option<Rank>| {
             let mut candidate = Candidate::new(path, shape, VoxelType::U8);
             candidate.marks.rank = rank;
-            candidate.aside().is_some()
+            candidate.unlisted_as().is_some()
         };
         assert!(aside("/Thumbnail/Data", &[256, 256], None));
         assert!(!aside("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));

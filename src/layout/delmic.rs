@@ -24,7 +24,9 @@ const NOT_MEASURED: [f64; 2] = [111.0, 112.0];
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let acquisition = group_of(about.path.strip_suffix("/Image")?);
     let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();
-    number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
+    if !is_image || number_after(last_of(acquisition), "Acquisition").is_none() {
+        return None;
+    }
     let axes = axes(about)?;
     let is_colour = axes.last() == Some(AxisName::C) && about.is_colour();
     Some(Marks {
@@ -45,7 +47,8 @@ fn axes(about: &About<'_>) -> Option<Axes> {
     if let Some(axes) = labels.and_then(|labels| Axes::new(&labels).ok()) {
         return Some(axes);
     }
-    Axes::new("ctzyx".get(5usize.checked_sub(about.rank())?..)?).ok()
+    let left_out = 5usize.checked_sub(about.rank())?;
+    Axes::new("ctzyx".get(left_out..)?).ok()
 }
 
 /// The spacing along an axis, by `DimensionScaleX` etc.

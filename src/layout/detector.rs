@@ -6,7 +6,7 @@
 //! missing is a gap as long as a full part: `data_000001` and `data_000003` of 100 frames each are
 //! a stack of 300. The other datasets of the master, such as the flat field and the pixel mask, are
 //! further channels; the mask has a label for each kind of bad pixel. A virtual dataset over the
-//! same frames is left out, or shown instead if parts are missing.
+//! same frames is left out, unless parts are missing: then it is shown instead of the stack.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
 //! that NeXus or DECTRIS define for detector data.
@@ -28,9 +28,10 @@ use super::{
     number_after,
 };
 
-/// The least number of digits in the name of a part.
+/// The least number of digits in the name of a part: `data_000001`.
 const LEAST_DIGITS: usize = 6;
-/// A stack has at most this many parts, missing ones included, for each numbered name in its group.
+/// A stack has at most this many parts, missing ones included, for each numbered name in its group:
+/// a number far beyond all others is not that of a part.
 const MAX_SPREAD: u64 = 16;
 /// DECTRIS: the value of bad pixels in 32-bit data.
 const BAD_PIXEL: i128 = u32::MAX as i128;
@@ -49,8 +50,8 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
     let search = contents.search().ok()?;
     let volumes: Vec<&Candidate> = search.volumes.iter().collect();
-    let DetectorStacks { stacks, .. } = stacks(contents.file, &volumes, &search.unfollowed);
-    let stack = stacks.first()?;
+    let detector_stacks = stacks(contents.file, &volumes, &search.unfollowed);
+    let stack = detector_stacks.stacks.first()?;
     Some(format!(
         "{} is in numbered parts, the first of which is {}",
         stack.named_by, stack.first.path
@@ -58,7 +59,6 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 }
 
 /// The stacks among the volumes of a file.
-#[derive(Default)]
 pub(super) struct DetectorStacks<'a> {
     pub stacks: Vec<Stack<'a>>,
     /// The paths of the volumes that are not channels of their own: parts, and virtual datasets
@@ -66,22 +66,22 @@ pub(super) struct DetectorStacks<'a> {
     pub taken: HashSet<String>,
 }
 
-/// Joins the numbered parts of detectors. `missing` are links to parts that could not be followed.
+/// Joins the numbered parts of detectors. `unfollowed` are links that may lead to further parts.
 pub(super) fn stacks<'a>(
     file: &OpenFile,
     volumes: &[&'a Candidate],
-    missing: &'a [UnfollowedLink],
+    unfollowed: &'a [UnfollowedLink],
 ) -> DetectorStacks<'a> {
-    let mut found = DetectorStacks::default();
-    for ((group, prefix), run) in runs(volumes, missing) {
+    let mut stacks = Vec::new();
+    let mut taken = HashSet::new();
+    for ((group, prefix), run) in runs(volumes, unfollowed) {
         let Some(stack) = Stack::new(format!("{group}/{prefix}"), &run) else {
             continue;
         };
         if !holds_detector_data(file, group) {
             continue;
         }
-        let paths = stack.parts.iter().filter_map(|part| part.path.clone());
-        found.taken.extend(paths);
+        taken.extend(stack.parts.iter().filter_map(|part| part.path.clone()));
         if let Some(whole) = volumes.iter().find(|volume| stack.is_shown_by(volume)) {
             if !stack.is_complete {
                 // The virtual dataset is shown instead of the stack.
@@ -89,11 +89,11 @@ pub(super) fn stacks<'a>(
             }
             // The stack is shown instead of the virtual dataset: parts are decoded in parallel, and
             // without libhdf5, which may lack their filter.
-            found.taken.insert(whole.path.clone());
+            taken.insert(whole.path.clone());
         }
-        found.stacks.push(stack);
+        stacks.push(stack);
     }
-    found
+    DetectorStacks { stacks, taken }
 }
 
 /// A numbered dataset, or a link to one that could not be followed.
@@ -102,12 +102,12 @@ type Numbered<'a> = Result<&'a Candidate, &'a UnfollowedLink>;
 /// Numbered datasets and links, by their group and the name before the number.
 type NumberedRuns<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
 
-fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> NumberedRuns<'a> {
+fn runs<'a>(volumes: &[&'a Candidate], unfollowed: &'a [UnfollowedLink]) -> NumberedRuns<'a> {
     let mut runs = NumberedRuns::new();
     let datasets = volumes
         .iter()
         .map(|volume| (volume.path.as_str(), Ok(*volume)));
-    let links = missing.iter().map(|link| (link.path.as_str(), Err(link)));
+    let links = unfollowed.iter().map(|link| (&*link.path, Err(link)));
     // If several names have the same number (`data_000001`, `data_0000001`), the first is taken.
     for (path, numbered) in datasets.chain(links) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
@@ -153,7 +153,7 @@ fn frame_format(volume: &Candidate) -> Option<FrameFormat<'_>> {
 fn typical_format<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<FrameFormat<'a>> {
     let mut counts: Vec<(FrameFormat<'_>, usize)> = Vec::new();
     for format in run.flatten().filter_map(|part| frame_format(part)) {
-        match counts.iter_mut().find(|(other, _)| *other == format) {
+        match counts.iter_mut().find(|(counted, _)| *counted == format) {
             Some((_, count)) => *count += 1,
             None => counts.push((format, 1)),
         }
@@ -170,16 +170,16 @@ pub(super) struct Stack<'a> {
     /// The first part that exists.
     first: &'a Candidate,
     /// The number of frames of a full part.
-    full: u64,
+    full_depth: u64,
     parts: Vec<Part>,
     /// The number that comes after the last part.
-    next: u64,
+    next_number: u64,
     /// Whether no part is missing or unreadable.
     is_complete: bool,
     /// The first and the last number of each run of missing parts.
     gaps: Vec<(u64, u64)>,
     /// The names of numbered datasets that are not parts.
-    others: Vec<String>,
+    unsuitable: Vec<String>,
 }
 
 impl<'a> Stack<'a> {
@@ -192,28 +192,27 @@ impl<'a> Stack<'a> {
                 .ok()
                 .is_none_or(|volume| frame_format(volume) == Some(typical))
         };
-        let candidates = run.iter().filter(|(_, numbered)| may_be_part(numbered));
-        let (start, _) = candidates.clone().next()?;
-        let depths = candidates.filter_map(|(_, numbered)| Some(numbered.ok()?.shape[0]));
-        let full = depths.max()?;
-        // A dataset whose number is far larger than all others is not a part.
+        let possible = run.iter().filter(|(_, numbered)| may_be_part(numbered));
+        let (start, _) = possible.clone().next()?;
+        let depths = possible.filter_map(|(_, numbered)| Some(numbered.ok()?.shape[0]));
+        let full_depth = depths.max()?;
         let max_count = MAX_NUMBERED.min(MAX_SPREAD * run.len() as u64);
         let near = *start..start.saturating_add(max_count);
-        let (parts, others): (Vec<_>, Vec<_>) = run
+        let (parts, unsuitable): (Vec<_>, Vec<_>) = run
             .iter()
             .partition(|(number, numbered)| near.contains(number) && may_be_part(numbered));
-        let names = others
+        let unsuitable_names = unsuitable
             .iter()
             .filter_map(|(_, numbered)| Some(last_of(&numbered.ok()?.path).to_owned()));
         let mut stack = Self {
             named_by,
             first: parts.iter().find_map(|(_, numbered)| numbered.ok())?,
-            full,
+            full_depth,
             parts: Vec::new(),
-            next: *start,
+            next_number: *start,
             is_complete: true,
             gaps: Vec::new(),
-            others: names.collect(),
+            unsuitable: unsuitable_names.collect(),
         };
         for (number, numbered) in parts {
             stack.add(*number, numbered);
@@ -221,46 +220,47 @@ impl<'a> Stack<'a> {
         stack.is_possible().then_some(stack)
     }
 
-    /// Adds a part. If its link must not be followed, it is a gap without a path. If its link
-    /// cannot be followed, its path is kept, so that the file is noticed when it appears; until
+    /// Adds a part. A link that must not be followed becomes a gap without a path. A link that
+    /// cannot be followed keeps its path, so that the linked file is noticed when it appears; until
     /// then the part is a gap, or, if the file exists and cannot be opened, reading it is an error.
     fn add(&mut self, number: u64, part: &Numbered<'_>) {
         self.skip_to(number);
+        if let Err(link) = part {
+            self.is_complete = false;
+            if link.is_refused() {
+                self.skip_to(number.saturating_add(1));
+                return;
+            }
+            if link.is_missing() {
+                self.note_gap(number, number);
+            }
+        }
         let (path, depth) = match part {
             Ok(volume) => (&volume.path, volume.shape[0]),
-            Err(link) => {
-                self.is_complete = false;
-                if link.is_refused() {
-                    return self.skip_to(number.saturating_add(1));
-                }
-                if link.is_missing() {
-                    self.note_gap(number, number);
-                }
-                (&link.path, self.full)
-            }
+            Err(link) => (&link.path, self.full_depth),
         };
         self.parts.push(Part {
             path: Some(path.clone()),
             depth,
         });
-        self.next = number.saturating_add(1);
+        self.next_number = number.saturating_add(1);
     }
 
-    /// Fills the numbers before this one with a gap.
+    /// Adds a gap for the missing numbers before this one.
     fn skip_to(&mut self, number: u64) {
-        let count = number.saturating_sub(self.next);
+        let count = number.saturating_sub(self.next_number);
         if count > 0 {
             self.is_complete = false;
-            self.note_gap(self.next, number - 1);
+            self.note_gap(self.next_number, number - 1);
             self.parts.push(Part {
                 path: None,
-                depth: self.full.saturating_mul(count),
+                depth: self.full_depth.saturating_mul(count),
             });
-            self.next = number;
+            self.next_number = number;
         }
     }
 
-    /// Records that parts are missing, in ascending order.
+    /// Records that the parts from `first` to `last` are missing, which follow all earlier ones.
     fn note_gap(&mut self, first: u64, last: u64) {
         match self.gaps.last_mut() {
             Some((_, end)) if *end + 1 == first => *end = last,
@@ -268,7 +268,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// The number of its frames, also of missing ones.
+    /// The number of its frames, missing ones included.
     fn frames(&self) -> u64 {
         let depths = self.parts.iter().map(|part| part.depth);
         depths.fold(0, u64::saturating_add)
@@ -279,14 +279,14 @@ impl<'a> Stack<'a> {
         &self.first.shape[1..]
     }
 
-    /// Whether it has less than 2^63 bytes, as every dataset must, with 8 bytes for each voxel.
+    /// Whether it has less than 2^63 bytes, as every dataset must, even with voxels of 8 bytes.
     fn is_possible(&self) -> bool {
         // A product that saturates is too large.
         let frame_bytes = self.frame().iter().copied().fold(8, u64::saturating_mul);
         frame_bytes.saturating_mul(self.frames()) <= i64::MAX as u64
     }
 
-    /// Whether a dataset is a virtual one in the same group that has all frames of this stack.
+    /// Whether `volume` is a virtual dataset in the same group that has all frames of this stack.
     fn is_shown_by(&self, volume: &Candidate) -> bool {
         volume.is_virtual
             && group_of(&volume.path) == group_of(&self.named_by)
@@ -318,20 +318,20 @@ impl<'a> Stack<'a> {
         let path = &self.named_by;
         let mut notices = Vec::new();
         if !self.gaps.is_empty() {
-            let gaps = self.gaps.iter().map(|(first, last)| match first == last {
-                true => first.to_string(),
-                false => format!("{first} to {last}"),
+            let gaps = self.gaps.iter().map(|(first, last)| match last - first {
+                0 => first.to_string(),
+                _ => format!("{first} to {last}"),
             });
             notices.push(Notice::warning(format!(
                 "parts of {path} are missing ({}); in place of each there are {} frames without data",
                 first_of(gaps),
-                self.full
+                self.full_depth
             )));
         }
-        if !self.others.is_empty() {
+        if !self.unsuitable.is_empty() {
             notices.push(Notice::warning(format!(
                 "{}: not part of {path}, because of another shape or type or a far larger number; shown by itself",
-                first_of(self.others.iter().cloned())
+                first_of(self.unsuitable.iter().cloned())
             )));
         }
         notices

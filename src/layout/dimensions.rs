@@ -35,23 +35,9 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 
 /// The marks of a dataset by its labels and scales.
 pub(super) fn dimension_marks(about: &About<'_>) -> Option<Marks> {
-    let attributes = &about.attributes;
-    // Looking for labels and scales that are not there is slow.
-    let labels = if attributes.has("DIMENSION_LABELS") {
-        about.dataset.dimension_labels()
-    } else {
-        None
-    };
-    let labels = labels.or_else(|| {
-        let list = attributes.text(LIST_OF_LABELS)?;
-        Some(
-            list.split(',')
-                .map(|label| label.trim().to_owned())
-                .collect(),
-        )
-    });
-    let labels: Vec<String> = labels.unwrap_or_default();
-    let scales = if attributes.has("DIMENSION_LIST") {
+    let labels = labels(about);
+    // Looking for scales that are not there is slow.
+    let scales = if about.attributes.has("DIMENSION_LIST") {
         about.dataset.scales().unwrap_or_default()
     } else {
         Vec::new()
@@ -73,6 +59,21 @@ pub(super) fn dimension_marks(about: &About<'_>) -> Option<Marks> {
     })
 }
 
+/// The labels of the axes in storage order; empty if there are none.
+fn labels(about: &About<'_>) -> Vec<String> {
+    // Looking for labels that are not there is slow.
+    if about.attributes.has("DIMENSION_LABELS")
+        && let Some(labels) = about.dataset.dimension_labels()
+    {
+        return labels;
+    }
+    let Some(list) = about.attributes.text(LIST_OF_LABELS) else {
+        return Vec::new();
+    };
+    let labels = list.split(',').map(|label| label.trim().to_owned());
+    labels.collect()
+}
+
 /// An axis by its label and its scale.
 fn axis(label: Option<&str>, scale: Option<&Scale>) -> StoredAxis {
     StoredAxis {
@@ -84,9 +85,9 @@ fn axis(label: Option<&str>, scale: Option<&Scale>) -> StoredAxis {
 
 /// Whether a dataset holds coordinates along x or y, for example the longitude of each pixel.
 fn is_coordinate(attributes: &Attributes) -> bool {
-    let by_name = lower_case(attributes, "standard_name").and_then(|name| by_standard_name(&name));
-    let by_units = lower_case(attributes, "units").and_then(|units| by_units(&units));
-    is_horizontal(by_name) || is_horizontal(by_units)
+    let named = lower_case(attributes, "standard_name").and_then(|name| by_standard_name(&name));
+    let measured = lower_case(attributes, "units").and_then(|units| by_units(&units));
+    is_horizontal(named) || is_horizontal(measured)
 }
 
 fn is_horizontal(axis: Option<AxisName>) -> bool {
@@ -113,8 +114,8 @@ fn axis_of(scale: &Scale) -> Option<AxisName> {
     stated_axis(&scale.attributes).or_else(|| scale.names.iter().find_map(|name| axis_named(name)))
 }
 
-/// The axis that a coordinate states by attributes of CF: its letter in `axis`, names, units, or
-/// `positive`, which says that it is vertical.
+/// The axis that a coordinate states by attributes of CF: a letter in `axis`, a standard name,
+/// units, or `positive`, which only vertical coordinates have.
 fn stated_axis(attributes: &Attributes) -> Option<AxisName> {
     lower_case(attributes, "axis")
         .and_then(|axis| axis_named(&axis).filter(|_| axis.len() == 1))

@@ -54,11 +54,9 @@ pub(super) fn array_marks(about: &About<'_>, geometry: &Geometry) -> Option<Mark
         4 => Axes::new("zyxc"),
         _ => return None,
     };
-    let cells = geometry.dimensions.iter().rev();
-    if !cells
-        .map(|extent| *extent as u64)
-        .eq(shape[..3].iter().copied())
-    {
+    let dimensions = geometry.dimensions.iter().rev();
+    let cells: Vec<u64> = dimensions.map(|extent| *extent as u64).collect();
+    if cells != shape[..3] {
         return None;
     }
     let is_feature = about.last() == "FeatureIds" && about.is_integer();

@@ -28,7 +28,7 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
     let Some((first, time)) = times.first() else {
         return Ok(Vec::new());
     };
-    let mut found = Vec::new();
+    let mut channels = Vec::new();
     for (_, channel) in channels_in(contents, time) {
         let volume = contents.candidate(&format!("/{time}/{channel}"))?;
         let places = times
@@ -39,9 +39,9 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
             paths: Paths::times(0, places.filter(|(_, path)| contents.file.has(path))),
             view: View::from_axes(volume.axes()),
         };
-        found.push(describe(Name::nearest(&channel), &volume, vec![level]));
+        channels.push(describe(Name::nearest(&channel), &volume, vec![level]));
     }
-    Ok(found)
+    Ok(channels)
 }
 
 /// The channels of a time point.

@@ -22,12 +22,14 @@ const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
+    // With one of these attributes, a dataset of this name is of MATLAB or another program.
+    if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") {
+        return None;
+    }
     match about.path {
-        // Datasets of these names that MATLAB or other programs with a `CLASS` have written.
-        _ if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") => None,
         STACK => Some(stack_marks(about)),
         TRANSFORMS if about.file.has(STACK) => Some(Marks {
-            aside: Some("a table of bodies"),
+            unlisted_as: Some("a table of bodies"),
             ..Marks::default()
         }),
         _ => None,
@@ -45,8 +47,7 @@ pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, Ope
 
 fn stack_marks(about: &About<'_>) -> Marks {
     let table = about.file.dataset(TRANSFORMS).ok();
-    let table = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
-    let Some(table) = table else {
+    let Some(table) = table.filter(|table| table.shape.len() == 2 && table.shape[1] == 2) else {
         use VoxelType::{I32, I64, U32, U64};
         let are_ids = matches!(about.dataset.stored.voxel, U32 | I32 | U64 | I64);
         return Marks {

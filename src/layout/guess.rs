@@ -47,9 +47,9 @@ const LABEL_WORDS: [&str; 17] = [
 /// called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// Words in the last component of a path that mark integer data as labels if its voxels are like
-/// labels: images have some of these names, too. Unlike for [`LABEL_WORDS`], a capital begins a
-/// word: `FeatureIds` has the word `ids`.
+/// Words in the last component of a path that mark integer data as labels if most voxels equal
+/// their neighbours: images have some of these names, too. Unlike for [`LABEL_WORDS`], a capital
+/// begins a word: `FeatureIds` has the word `ids`.
 const LIKELY_LABEL_WORDS: [&str; 10] = [
     "label",
     "labels",
@@ -114,19 +114,21 @@ impl Candidate {
 
     /// The axes if each element is a colour.
     fn axes_of_colours(&self) -> Option<Axes> {
-        let pixels = self.shape.len().checked_sub(1)?;
-        let axes = usual_axes(pixels).filter(|_| self.meaning == ElementMeaning::Colour)?;
+        if self.meaning != ElementMeaning::Colour {
+            return None;
+        }
+        let axes = usual_axes(self.shape.len().checked_sub(1)?)?;
         Axes::new(&format!("{axes}c")).ok()
     }
 
-    /// Whether its axis of channels holds a spectrum instead.
+    /// Whether its axis c holds a spectrum, not channels.
     fn is_spectrum(&self) -> bool {
-        let most_channels = if self.marks.is_spectrum {
+        let max_channels = if self.marks.is_spectrum {
             1
         } else {
             MAX_CHANNELS_SHOWN
         };
-        along(&self.shape, &self.stored_axes(), AxisName::C) > most_channels
+        along(&self.shape, &self.stored_axes(), AxisName::C) > max_channels
     }
 
     /// Its marked kind, else the one suggested by its name.
@@ -188,13 +190,13 @@ impl Candidate {
         volume
             .read(&ReadRequest::new(0, Region { start, size }), &mut square)
             .ok()?;
-        let equal = with_samples!(&square, voxels => {
+        let equal_pairs = with_samples!(&square, voxels => {
             let rows = voxels.chunks_exact(size.x as usize);
             let pairs = rows.flat_map(|row| row.windows(2));
             pairs.filter(|pair| pair[0] == pair[1]).count() as u64
         });
-        let pairs = (size.x - 1) * size.y;
-        Some(pairs > 0 && 2 * equal >= pairs)
+        let all_pairs = (size.x - 1) * size.y;
+        Some(all_pairs > 0 && 2 * equal_pairs >= all_pairs)
     }
 
     /// How its dataset is interpreted.
@@ -209,8 +211,8 @@ impl Candidate {
         }
     }
 
-    /// Forgets the values that stored values stand for if the configuration changes what these
-    /// depend on: the kind, or the axes of an image, along which its scales lie.
+    /// Forgets which values the stored values stand for if this depends on something that the
+    /// configuration changes: the kind, or, of an image, the axes along which its scales lie.
     pub fn forget_values_if_changed(&mut self, axes: &Axes, kind: Option<Kind>) {
         let keeps_kind = kind.is_none_or(|kind| kind == self.kind());
         let keeps_axes = self.kind() != Kind::Image || *axes == self.axes();
@@ -273,11 +275,12 @@ fn contains_word(text: &str, known: &[&str]) -> bool {
         .any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
 }
 
-/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for
-/// shapes it does not cover. 30 × 100 × 200 is zyx, 100 × 200 × 3 is yxc, 2 × 9 × 100 × 200 czyx.
+/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`), or the most common ones if
+/// this rule does not cover the shape. 30 × 100 × 200 is zyx, 100 × 200 × 3 is yxc, and 2 × 9 × 100
+/// × 200 is czyx.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
-    let few_last = shape.last().is_some_and(|n| *n <= MAX_COMPONENTS);
+    let few_last = shape.last().is_some_and(|last| *last <= MAX_COMPONENTS);
     match *shape {
         [_, _] => Axes::from_known([Y, X]),
         [y, x, _] if few_last && y.min(x) > MAX_COMPONENTS => Axes::from_known([Y, X, C]),

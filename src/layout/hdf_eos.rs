@@ -17,8 +17,8 @@ use super::contents::About;
 use super::marks::Marks;
 use super::{Rank, dimensions, usual_axes};
 
-/// Parts of the names of dimensions, in lower case, and the axis that they mean. The first row with
-/// a part that the name contains counts.
+/// Parts of the names of dimensions, in lower case, and the axis that they mean. The first row that
+/// fits counts: `xtrack` is x, although it contains `track`.
 const DIMENSIONS: [(&[&str], AxisName); 4] = [
     (
         &["xdim", "xtrack", "across", "cross", "sample", "pixel"],
@@ -50,14 +50,15 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     else {
         return None;
     };
-    let named = names(&metadata(about.file), structure, field);
+    let mut field_axes = names(&metadata(about.file), structure, field)
+        .and_then(|names| axes(&names, &about.dataset.shape));
+    // The usual axes must not replace those by dimension scales, which a later layout reads.
+    if field_axes.is_none() && dimensions::dimension_marks(about).is_none() {
+        field_axes = usual_axes(about.rank());
+    }
     Some(Marks {
         rank: (fields == "Geolocation Fields").then_some(Rank::Beside),
-        axes: named
-            .and_then(|names| axes(&names, &about.dataset.shape))
-            .or_else(|| {
-                usual_axes(about.rank()).filter(|_| dimensions::dimension_marks(about).is_none())
-            }),
+        axes: field_axes,
         ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
     })
 }

@@ -23,15 +23,15 @@ use super::marks::Marks;
 use super::{Rank, range};
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
-    match about.attributes.text("CLASS")?.trim() {
-        "PALETTE" => {
-            return Some(Marks {
-                aside: Some("a palette"),
-                ..Marks::default()
-            });
-        }
-        "IMAGE" => {}
-        _ => return None,
+    let class = about.attributes.text("CLASS")?;
+    if class.trim() == "PALETTE" {
+        return Some(Marks {
+            unlisted_as: Some("a palette"),
+            ..Marks::default()
+        });
+    }
+    if class.trim() != "IMAGE" {
+        return None;
     }
     let mut marks = Marks {
         rank: Some(Rank::Declared),
@@ -82,7 +82,8 @@ fn other_origin(origin: &str) -> Notice {
     ))
 }
 
-/// The axes of an image of colours, or of a stack of them, if there are three or four components.
+/// The axes of a picture in colour, or of a stack of such pictures, if there are three or four
+/// components.
 fn colour_axes(about: &About<'_>) -> Option<Axes> {
     let mode = about.attributes.text("INTERLACE_MODE");
     let letters = match mode.as_deref().map(str::trim) {

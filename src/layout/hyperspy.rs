@@ -25,9 +25,13 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         return None;
     }
     let group = about.group();
-    let (stored, navigated) = (0..about.rank())
-        .map(|index| axis(about, index))
-        .collect::<Option<(Vec<_>, Vec<_>)>>()?;
+    let mut stored = Vec::new();
+    let mut navigated = Vec::new();
+    for index in 0..about.rank() {
+        let (stored_axis, is_navigated) = axis(about, index)?;
+        stored.push(stored_axis);
+        navigated.push(is_navigated);
+    }
     let shape = &about.dataset.shape;
     let axes = completed(stored.iter().map(|axis| axis.name), shape)
         .or_else(|| by_navigation(&navigated))

@@ -3,8 +3,8 @@
 //!
 //! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are
 //! JSON: axes in storage order, each with its `resolution` (0 if unknown); `axis_units` has their
-//! units. `drange` is the range of the data, which is the window of floats; `display_mode` is how
-//! ilastik shows it. Exported probabilities have one channel per class. Integers are labels if
+//! units. `drange` is the range of the data, and the display range of floats; `display_mode` is how
+//! ilastik shows them. Exported probabilities have one channel per class. Integers are labels if
 //! ilastik shows them in random colours, or if the file has the name that ilastik gives to exported
 //! labels: `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
 //!
@@ -63,8 +63,8 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
 /// `{"axes": [{"key": "t"}, {"key": "y"}, {"key": "x"}]}`.
 fn axes(tags: &Value) -> Option<Axes> {
     let axes = tags["axes"].as_array()?.iter();
-    let keys = axes.map(|axis| axis["key"].as_str());
-    Axes::new(&keys.collect::<Option<String>>()?).ok()
+    let keys: Option<String> = axes.map(|axis| axis["key"].as_str()).collect();
+    Axes::new(&keys?).ok()
 }
 
 /// The resolutions along x, y and z; differing units are converted to nanometres.
@@ -91,7 +91,7 @@ fn labels_because(about: &About<'_>) -> Option<String> {
     exported_labels(&stem).map(|result| format!("its file is named {result}"))
 }
 
-/// The kind of labels that a file of ilastik is named after: `Object Identities` for
+/// The result in [`LABELS`] that a file is named after: `Object Identities` for
 /// `cells_Object Identities`.
 fn exported_labels(stem: &str) -> Option<&'static str> {
     let stem = letters(stem);
@@ -118,13 +118,14 @@ fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {
 }
 
 fn display_range(about: &About<'_>) -> Option<Window> {
-    let mode = about.attributes.text("display_mode");
-    match (
-        about.attributes.numbers("drange").as_deref(),
-        mode.as_deref(),
-    ) {
-        (Some([lo, hi]), _) if lo < hi && !about.is_integer() => range(*lo, *hi),
-        (_, Some("binary-mask")) => range(0.0, 1.0),
+    if !about.is_integer()
+        && let Some([lo, hi]) = about.attributes.numbers("drange").as_deref()
+        && lo < hi
+    {
+        return range(*lo, *hi);
+    }
+    match about.attributes.text("display_mode")?.as_str() {
+        "binary-mask" => range(0.0, 1.0),
         _ => None,
     }
 }

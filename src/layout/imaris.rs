@@ -4,8 +4,8 @@
 //! padded to whole chunks; the actual extents are in the attributes `ImageSizeX`, `Y`, `Z` of the
 //! channel's group. Attributes are arrays of single characters. Channel groups may be links to
 //! other files: BigDataProcessor 2 writes one file per channel and time point, which can also be
-//! served alone: then the groups of levels are in its root. Sizes of levels are halved and rounded
-//! down.
+//! served alone: then the groups of levels are in its root. Each level has half the size of the one
+//! before, rounded down.
 //!
 //! Example: `/DataSet/ResolutionLevel 0/TimePoint 0/Channel 0/Data`, and the same in
 //! `ResolutionLevel 1`, with sizes of 45 × 45 × 8 and 22 × 22 × 8, are the channel `c0` with one
@@ -37,9 +37,9 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
     let groups = ImarisGroups::read(contents);
-    let channels = groups.channels.iter();
-    let found = channels.map(|(number, group)| groups.channel(*number, group));
-    Ok(found.collect())
+    let names = groups.channels.iter();
+    let channels = names.map(|(number, group)| groups.channel(*number, group));
+    Ok(channels.collect())
 }
 
 /// The groups of a file, by number. In a file of one channel and time point, levels are in the
@@ -61,13 +61,13 @@ impl<'a> ImarisGroups<'a> {
             .first()
             .is_some_and(|(_, level)| file.has(&format!("/{level}/Data")))
         {
-            let alone = (0, String::new());
+            let unnamed = (0, String::new());
             return Self {
                 file,
                 root: "",
                 levels,
-                times: vec![alone.clone()],
-                channels: BTreeSet::from([alone]),
+                times: vec![unnamed.clone()],
+                channels: BTreeSet::from([unnamed]),
             };
         }
         let root = "/DataSet";
@@ -110,10 +110,11 @@ impl<'a> ImarisGroups<'a> {
         for (_, level) in &self.levels {
             levels.extend(self.level(level, group, &present, full));
         }
-        // Without the image size of a level, its padding cannot be distinguished from the image.
+        // Levels that state the image size are without padding, others with it: one channel cannot
+        // have both.
         levels.retain(|level| level.view.size.is_some() == full.is_some());
         if levels.is_empty() {
-            // Opening it gives the error message.
+            // Opening what would be the finest level gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             let paths = Paths::One(self.data(finest, first, group));
             levels.push(FoundLevel::zyx(None, paths));
@@ -137,8 +138,9 @@ impl<'a> ImarisGroups<'a> {
             return None;
         }
         let info = self.file.attributes("/DataSetInfo/TimeInfo");
-        let dates = (1..=last + 1).map(|number| info.text(&format!("TimePoint{number}")));
-        Timing::of_dates(&dates.collect::<Option<Vec<_>>>()?)
+        let texts = (1..=last + 1).map(|number| info.text(&format!("TimePoint{number}")));
+        let dates: Option<Vec<String>> = texts.collect();
+        Timing::of_dates(&dates?)
     }
 
     /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or
@@ -153,12 +155,13 @@ impl<'a> ImarisGroups<'a> {
         let paths = self.paths(level, group, present);
         paths.first().filter(|first| self.file.has(first))?;
         let size = self.size(level, group, present);
-        let factor = full
-            .zip(size)
-            .map(|(full, size)| full.zip(size, nearest_power));
-        let mut found = FoundLevel::zyx(factor, paths);
-        found.view.size = size;
-        Some(found)
+        let factor = match (full, size) {
+            (Some(full), Some(size)) => Some(full.zip(size, nearest_power)),
+            _ => None,
+        };
+        let mut found_level = FoundLevel::zyx(factor, paths);
+        found_level.view.size = size;
+        Some(found_level)
     }
 
     fn data(&self, level: &str, time: &str, channel: &str) -> String {
@@ -178,20 +181,21 @@ impl<'a> ImarisGroups<'a> {
         Paths::times(count, paths)
     }
 
-    /// The size of the image at a level, without padding.
+    /// The size of the image at a level, without padding, as a group of the level states it; for
+    /// the finest level, else as `DataSetInfo` states it.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
-        let own = present.iter().find_map(|(_, time)| {
+        let stated = present.iter().find_map(|(_, time)| {
             let group = self.file.attributes(&self.group(level, time, channel));
             size(&group, "ImageSize")
         });
         let (_, finest) = self.levels.first()?;
-        if own.is_some() || level != finest {
-            return own;
+        if stated.is_some() || level != finest {
+            return stated;
         }
         size(&self.file.attributes("/DataSetInfo/Image"), "")
     }
 
-    /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
+    /// The voxel size by an attribute that BigDataProcessor 2 writes, in x, y, z order.
     fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
         let finest = levels.first()?.paths.first()?;
         let size = self.file.attributes(finest).numbers("element_size_um")?;
@@ -248,8 +252,8 @@ fn colour_code(text: &str) -> Option<String> {
     hex_colour(&components.ok()?)
 }
 
-/// The physical extents of the image divided by its extents in voxels; if missing, the microscope's
-/// spacing.
+/// The voxel size: the physical extents of the image divided by its extents in voxels; without
+/// physical extents, the microscope's spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image");
     let unit = image.text("Unit");

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A *sidecar* holds the derived levels of another file, a *volume* all levels of its channels.
-//! Every level is one dataset with the axes t c z y x; missing time points are never written. The
-//! origin of a level is recorded as text that is compared literally, so that levels derived from
-//! something else are not used by mistake.
+//! Every level is one dataset with the axes t c z y x; missing time points are never written. What
+//! levels were derived from is recorded as text that is compared literally, so that levels derived
+//! from something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,12 +26,12 @@ use voltile_hdf5::volume::{Stamp, VoxelType};
 
 use super::{FoundChannel, FoundLevel, Part, Paths};
 
-/// The attribute that holds it.
+/// The attribute that holds the inventory.
 pub const ATTRIBUTE: &str = "voltile_inventory";
 /// The format version.
 const VERSION: u32 = 1;
 
-/// The description of a file.
+/// The inventory of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     version: u32,
@@ -47,9 +47,9 @@ pub struct Inventory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Levels missing from another file.
+    /// It holds levels that another file lacks.
     Sidecar,
-    /// A complete volume.
+    /// It holds all levels of its channels.
     Volume,
 }
 
@@ -68,7 +68,8 @@ pub struct ChannelRecord {
     /// The values that stand for missing data, in integers or decimals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_values: Vec<String>,
-    /// The time points from which its transforms hold, and their rows, in the unit of `voxel_size`.
+    /// Its transforms: the time point from which each holds, and its rows in the unit of
+    /// `voxel_size`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<(u64, [[f64; 4]; 3])>,
     /// The display range, in integers or decimals.
@@ -164,48 +165,45 @@ impl ChannelRecord {
             .find(|kind| kind.name() == self.kind)
     }
 
-    /// The channel as layouts return it: copied levels and derived ones.
+    /// The channel as layouts return it; `None` if its name or its kind is invalid.
     pub fn to_channel(&self) -> Option<FoundChannel> {
         let (derived, copied): (Vec<_>, Vec<_>) = self.levels.iter().partition(|level| level.made);
         let copied = copied.into_iter().map(|level| self.level(level)).collect();
-        let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
-        found.kind = self.kind()?;
-        found.pyramid_levels = derived.into_iter().map(|level| self.level(level)).collect();
-        found.missing = self
+        let mut channel = FoundChannel::new(Name::new(&self.name).ok()?, copied);
+        channel.kind = self.kind()?;
+        channel.pyramid_levels = derived.into_iter().map(|level| self.level(level)).collect();
+        channel.missing = self
             .missing_values
             .iter()
             .filter_map(|text| Number::parse(text))
             .collect();
-        let known = self
+        let transforms = self
             .transforms
             .iter()
             .filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
-        found.transforms = Transforms::by_time(known);
-        found.range = self.range.as_ref().and_then(range);
-        found.facts = self.facts.clone();
-        Some(found)
+        channel.transforms = Transforms::by_time(transforms);
+        channel.range = self.range.as_ref().and_then(range);
+        channel.facts = self.facts.clone();
+        Some(channel)
     }
 
     /// A level as layouts return it.
-    pub fn level(&self, level: &LevelRecord) -> FoundLevel {
-        let path = level.path.clone();
+    pub fn level(&self, record: &LevelRecord) -> FoundLevel {
+        let path = record.path.clone();
         let paths = if self.missing.is_empty() {
             Paths::One(path)
         } else {
-            Paths::Frames(
-                path,
-                (0..self.times)
-                    .map(|time| !self.missing.contains(&time))
-                    .collect(),
-            )
+            let present = (0..self.times).map(|time| !self.missing.contains(&time));
+            Paths::Frames(path, present.collect())
         };
         FoundLevel {
-            factor: Some(level.factor.into()),
+            factor: Some(record.factor.into()),
             paths,
             view: self.view(),
         }
     }
 
+    /// How its datasets are interpreted, all of which have the axes t and c.
     fn view(&self) -> View {
         let mut fixed = Vec::new();
         if !self.series {
@@ -247,18 +245,23 @@ impl Paths {
     /// All paths as text, which is the same whenever the file is opened: `/raw`, or `times /t0/raw
     /// and others, 9 in all, DIGEST`.
     pub fn in_words(&self) -> String {
-        let (kind, all): (&str, Vec<String>) = match self {
-            Paths::One(path) => return path.clone(),
-            Paths::Frames(path, present) => return format!("{path} at {present:?}"),
+        match self {
+            Paths::One(path) => path.clone(),
+            Paths::Frames(path, present) => format!("{path} at {present:?}"),
             Paths::Times(paths) => {
                 let paths = paths.iter().map(|path| path_or_dash(path.as_ref()));
-                ("times", paths.collect())
+                self.summary("times", paths)
             }
-            Paths::Parts(parts) => ("parts", parts.iter().map(Part::in_words).collect()),
-        };
+            Paths::Parts(parts) => self.summary("parts", parts.iter().map(Part::in_words)),
+        }
+    }
+
+    /// The first path, and a digest of `all` paths as text.
+    fn summary(&self, noun: &str, all: impl Iterator<Item = String>) -> String {
+        let all: Vec<String> = all.collect();
         let first = self.first().unwrap_or("-");
         let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
-        format!("{kind} {first} and others, {} in all, {digest}", all.len())
+        format!("{noun} {first} and others, {} in all, {digest}", all.len())
     }
 }
 

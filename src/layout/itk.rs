@@ -1,7 +1,7 @@
 //! ITK's HDF5 images: `/ITKImage/<number>/VoxelData`.
 //!
-//! Source: `itkHDF5ImageIO`. A dataset is stored with x fastest, and a component axis behind it if
-//! a voxel has several. `Spacing` and `Origin` next to it are in x, y, z order and in millimetres.
+//! Source: `itkHDF5ImageIO`. A dataset is stored with x fastest, or with components fastest if a
+//! voxel has more than one. `Spacing` and `Origin` next to it are in millimetres, in x, y, z order.
 //! Three or four bytes for each voxel are a colour (ITK's own types of three and four bytes are RGB
 //! and RGBA pixels); other components are vectors. `Directions` next to them has a row for each
 //! axis, x first: the direction in which it runs in space.

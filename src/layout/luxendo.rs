@@ -32,34 +32,33 @@ pub(super) fn recognise(contents: &Contents<'_>) -> Option<String> {
 }
 
 pub(super) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-    let found = levels(contents)
+    let levels = levels(contents)
         .into_iter()
         .map(|(factor, name)| FoundLevel::zyx(Some(factor), Paths::One(format!("/{name}"))));
-    let channel = FoundChannel::new(Name::nearest("Data"), found.collect());
+    let channel = FoundChannel::new(Name::nearest("Data"), levels.collect());
     Ok(vec![channel.with_voxel(voxel_size(contents.file))])
 }
 
 /// `Data` and its downsampled datasets, with their factors.
 fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
-    let mut found: Vec<(Xyz<u64>, String)> = contents
+    let mut levels: Vec<(Xyz<u64>, String)> = contents
         .root()
         .iter()
         .filter_map(|name| Some((factor(name)?, name.clone())))
         .collect();
-    found.sort_by_key(|(factor, _)| factor.volume());
-    found
+    levels.sort_by_key(|(factor, _)| factor.volume());
+    levels
 }
 
 /// The factor in a name: 1 for `Data`; 2, 3, 4 along x, y, z for `Data_2_3_4`.
 fn factor(name: &str) -> Option<Xyz<u64>> {
-    let numbers = match name.strip_prefix("Data")? {
-        "" => return Some(Xyz::all(1)),
-        numbers => numbers
-            .strip_prefix('_')?
-            .split('_')
-            .map(|part| number_after(part, "")),
-    };
-    let [x, y, z] = numbers.collect::<Option<Vec<u64>>>()?[..] else {
+    let suffix = name.strip_prefix("Data")?;
+    if suffix.is_empty() {
+        return Some(Xyz::all(1));
+    }
+    let parts = suffix.strip_prefix('_')?.split('_');
+    let numbers: Option<Vec<u64>> = parts.map(|part| number_after(part, "")).collect();
+    let [x, y, z] = numbers?[..] else {
         return None;
     };
     Some(Xyz::new(x, y, z)).filter(|factor| factor.volume() > 0)

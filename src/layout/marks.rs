@@ -22,7 +22,7 @@ pub(super) struct Marks {
     /// The reason to take the dataset for one of the layout; `None` if it could be of any layout.
     pub because: Option<String>,
     /// A phrase such as "a palette", if the dataset is never a channel, whatever its shape.
-    pub aside: Option<&'static str>,
+    pub unlisted_as: Option<&'static str>,
     /// How likely the dataset is what the file was written for, if the file tells. Its shape or
     /// path can still lower the rank.
     pub rank: Option<Rank>,
@@ -71,7 +71,7 @@ impl Marks {
         }
     }
 
-    /// The same if they `are_labels`, else no marks.
+    /// [`Self::labels`] if `are_labels`, else no marks.
     pub fn labels_if(are_labels: bool, reason: &str) -> Self {
         if are_labels {
             Self::labels(reason)
@@ -103,7 +103,7 @@ impl Marks {
         self.missing.extend(later.missing);
         Self {
             because: self.because.or(later.because),
-            aside: self.aside.or(later.aside),
+            unlisted_as: self.unlisted_as.or(later.unlisted_as),
             rank: self.rank.or(later.rank),
             named_by: self.named_by.or(later.named_by),
             label: self.label.or(later.label),

@@ -1,9 +1,9 @@
-//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`. And Octave's
-//! files (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
+//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`; and files of
+//! Octave (`save -hdf5`): `/<variable>/value`, in a group with the attribute `OCTAVE_NEW_FORMAT`.
 //!
-//! Sources: MathWorks, "MAT-File Versions", which only says that its files are HDF5; the reader
-//! `hdf5storage`, for the attributes; Octave's `ls-hdf5.cc`. Both programs are
-//! column-major and HDF5 is row-major, so axes are reversed: an array of (row, column, slice) is a
+//! Sources: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the reader
+//! `hdf5storage`, for the attributes; Octave's `ls-hdf5.cc`. MATLAB and Octave are column-major and
+//! HDF5 is row-major, so axes are reversed: an array of (row, column, slice) is a
 //! dataset of (slice, column, row), whose axes are z, x, y. Three unsigned bytes for each pixel are
 //! a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
 //! `#refs#`, are only searched if there is no other volume.
@@ -22,8 +22,7 @@ use super::last_of;
 use super::marks::Marks;
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
-    let is_of_octave = about.last() == "value" && about.group_attributes().has("OCTAVE_NEW_FORMAT");
-    if is_of_octave {
+    if about.last() == "value" && about.group_attributes().has("OCTAVE_NEW_FORMAT") {
         let group = about.group();
         let because = format!("{group} has the attribute OCTAVE_NEW_FORMAT");
         let is_bytes = about.dataset.stored.voxel == VoxelType::U8;
@@ -38,9 +37,10 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
         "char" | "cell" | "struct" | "function_handle"
     );
     let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
-    let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
+    let is_unlisted = !is_numeric || about.attributes.has("MATLAB_empty");
     Some(Marks {
-        aside: is_aside.then_some("text, a cell array, a structure or an empty array of MATLAB"),
+        unlisted_as: is_unlisted
+            .then_some("text, a cell array, a structure or an empty array of MATLAB"),
         reinterpret_as: (class == "logical").then_some(VoxelType::Bool),
         ..array(&about.dataset.shape, class == "uint8", because)
     })

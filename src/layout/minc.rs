@@ -41,8 +41,8 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let axes = order.or_else(|| usual_axes(about.rank()));
     let last = axes.as_ref().and_then(Axes::last);
     let is_coloured = last == Some(AxisName::C) && about.is_colour();
-    let in_space = in_space(about.file).unwrap_or_default();
-    let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(in_space);
+    let position = in_space(about.file).unwrap_or_default();
+    let mut marks = Marks::labels_if(is_labels(about), "its class is label__").or(position);
     marks.because = Some(format!("it has {IMAGE}"));
     marks.kind = marks.kind.or(is_coloured.then_some(Kind::Rgb));
     if let Some(axes) = &axes
@@ -83,10 +83,10 @@ fn in_space(file: &OpenFile) -> Option<Marks> {
     let steps = number_of_each(&dimensions, "step")?;
     let cosines: [[f64; 3]; 3] =
         std::array::from_fn(|axis| cosines(&dimensions[axis], AXES_OF_SPACE[axis]));
-    // Each start lies along its own axis.
+    // The sum of the starts, each along the direction of its dimension.
     let origin = number_of_each(&dimensions, "start").map(|starts| {
-        let along = |row: usize| (0..3).map(move |axis| cosines[axis][row] * starts[axis]);
-        Xyz::new(along(0).sum(), along(1).sum(), along(2).sum())
+        let parts = |row: usize| (0..3).map(move |axis| cosines[axis][row] * starts[axis]);
+        Xyz::new(parts(0).sum(), parts(1).sum(), parts(2).sum())
     });
     let edges = Xyz::from(steps).map(f64::abs);
     Some(Marks {
@@ -170,9 +170,9 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
 }
 
 /// The distances in a table between adjacent positions along time and space. The table has a value
-/// for each position along some leading axes; its length tells how many they are: a table of 20
-/// values for tzyx of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no
-/// number of leading axes fits, or if channels are among them.
+/// for each position along some leading axes; its length tells how many axes: a table of 20 values
+/// for tzyx of 2 × 10 × 20 × 30 has distances of 10 along t, and 1 along z. `None` if no number of
+/// leading axes fits, or if channels are among them.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let leading =
         (0..=shape.len()).find(|count| shape[..*count].iter().product::<u64>() == length as u64)?;

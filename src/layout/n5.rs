@@ -70,9 +70,8 @@ fn stated_axes(attributes: &Attributes) -> Option<Axes> {
 
 /// Whether the group of a level, or the parent of that group, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
-    let of_parent = || has_label_type(&about.file.attributes(group_of(about.group())));
     has_label_type(about.group_attributes())
-        .or_else(of_parent)
+        .or_else(|| has_label_type(&about.file.attributes(group_of(about.group()))))
         .unwrap_or(false)
 }
 

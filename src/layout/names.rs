@@ -11,7 +11,7 @@ pub(super) fn names(paths: &[&str]) -> Vec<Name> {
         .iter()
         .map(|path| path.split('/').filter(|part| !part.is_empty()).collect())
         .collect();
-    // The number of components of each path in its name.
+    // How many components of each path are in its name so far.
     let mut lengths = vec![1; paths.len()];
     loop {
         let names: Vec<Name> = parts
@@ -19,13 +19,13 @@ pub(super) fn names(paths: &[&str]) -> Vec<Name> {
             .zip(&lengths)
             .map(|(parts, length)| last_parts(parts, *length))
             .collect();
-        let mut count: HashMap<&Name, usize> = HashMap::new();
+        let mut counts: HashMap<&Name, usize> = HashMap::new();
         for name in &names {
-            *count.entry(name).or_default() += 1;
+            *counts.entry(name).or_default() += 1;
         }
         let mut has_changed = false;
         for ((name, parts), length) in names.iter().zip(&parts).zip(&mut lengths) {
-            if *length < parts.len() && count.get(name).is_some_and(|count| *count > 1) {
+            if *length < parts.len() && counts.get(name).is_some_and(|count| *count > 1) {
                 *length += 1;
                 has_changed = true;
             }

@@ -16,20 +16,20 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     if about.last() != "CUTOUT" {
         return None;
     }
-    let channel = about.file.text(&about.beside("CHANNELTYPE"));
-    let data = about.file.text(&about.beside("DATATYPE"));
-    let known = match (&channel, &data) {
+    let channel_type = about.file.text(&about.beside("CHANNELTYPE"));
+    let data_type = about.file.text(&about.beside("DATATYPE"));
+    let evidence = match (&channel_type, &data_type) {
         (Some(_), _) => "CHANNELTYPE",
         (None, Some(_)) => "DATATYPE",
         (None, None) => return None,
     };
-    let is_labels =
-        about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
+    let is_annotation = channel_type.is_some_and(|text| text.trim().starts_with("annotation"));
+    let is_labels = about.is_integer() && is_annotation;
     Some(Marks {
         named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
         axes: usual_axes(about.rank()),
         kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
         labels_because: is_labels.then(|| "its CHANNELTYPE is annotation".to_owned()),
-        ..Marks::because(format!("it has {} with {known} next to it", about.path))
+        ..Marks::because(format!("it has {} with {evidence} next to it", about.path))
     })
 }

@@ -89,9 +89,9 @@ fn are_of_colours(letters: &str) -> bool {
     matches!(letters, "yxc" | "cyx")
 }
 
-/// All axes of a dataset, whose last ones have these `letters` by the interpretation; `names` holds
-/// the axes that are known by name. Without names, `c` of three axes is yxc, and `cyx` of four is
-/// zcyx. The letters of an image or a spectrum are not used if both x and y are known by name.
+/// All axes of a dataset, by the `letters` that the interpretation gives the last axes, and by
+/// `names`, the axes that are known by name. Without names, `c` of three axes is yxc, and `cyx` of
+/// four is zcyx. If both x and y are known by name, only letters of colours are used.
 fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -> Option<Axes> {
     names.resize(shape.len(), None);
     let has_plane = [AxisName::X, AxisName::Y]
@@ -106,28 +106,27 @@ fn interpreted(letters: &str, mut names: Vec<Option<AxisName>>, shape: &[u64]) -
     if let Some(axes) = completed(names, shape) {
         return Some(axes);
     }
-    // The names do not suffice: the axes before the last ones are the usual ones of a dataset
-    // without an axis c.
+    // The names do not suffice: the leading axes are the usual ones of a dataset without an axis c.
     let usual = usual_axes(shape.len() - letters.matches('c').count())?.to_string();
-    let first = if letters == "c" {
+    let leading = if letters == "c" {
         usual.as_str()
     } else {
         usual.strip_suffix("yx").unwrap_or(&usual)
     };
-    Axes::new(&format!("{first}{letters}")).ok()
+    Axes::new(&format!("{leading}{letters}")).ok()
 }
 
-/// Moves the channel that the file says is to be plotted first to the front, and gives it the rank
+/// Moves the channel that the file wants to be plotted first to the front, and gives it the rank
 /// [`Rank::First`]. This applies to files of all layouts.
 pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel]) {
     let Some(group) = default_group(contents.file) else {
         return;
     };
     let attributes = contents.file.attributes(&group);
-    let signal = attributes
+    let signal_path = attributes
         .text("signal")
-        .map(|signal| format!("{group}/{signal}"));
-    let signal = signal.as_deref().map(|path| contents.found_at(path));
+        .map(|name| format!("{group}/{name}"));
+    let signal = signal_path.as_deref().map(|path| contents.target_of(path));
     let of_signal = channels
         .iter()
         .position(|channel| finest_paths(channel).any(|path| Some(path) == signal));
@@ -151,7 +150,7 @@ fn finest_paths(channel: &FoundChannel) -> impl Iterator<Item = &str> {
         .flat_map(|level| level.paths.all())
 }
 
-/// Whether the dataset is the signal of its group, by an attribute of the group or of its own.
+/// Whether the dataset is the signal of its group, as the group or the dataset itself states.
 fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
     let is_named = group
         .text("signal")
@@ -182,13 +181,15 @@ fn spacing(about: &About<'_>, name: &str, dimension: usize) -> Option<Spacing> {
     Spacing::from_positions(&positions?, Some(&units))
 }
 
-/// The name of the dataset with the positions along one dimension.
+/// The name of the dataset with the positions along one dimension. A name without `_indices`
+/// belongs to the dimension at its place in the list.
 fn positions_name(about: &About<'_>, group: &Attributes, dimension: usize) -> Option<String> {
     let listed = group
         .texts("axes")
         .or_else(|| about.attributes.texts("axes"))?;
     let names: Vec<String> = match &listed[..] {
-        [one] => one
+        // All names in one text: "energy:y:x" or "[energy,y,x]".
+        [text] => text
             .trim_matches(['[', ']'])
             .split([':', ','])
             .map(|name| name.trim().to_owned())
@@ -198,9 +199,9 @@ fn positions_name(about: &About<'_>, group: &Attributes, dimension: usize) -> Op
     let by_index = names
         .iter()
         .find(|name| indices(group, name).is_some_and(|indices| indices == [dimension as f64]));
-    let in_order = names.get(dimension);
+    let at_place = names.get(dimension);
     by_index
-        .or_else(|| in_order.filter(|name| indices(group, name).is_none()))
+        .or_else(|| at_place.filter(|name| indices(group, name).is_none()))
         .filter(|name| name.as_str() != ".")
         .cloned()
 }

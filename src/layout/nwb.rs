@@ -7,8 +7,8 @@
 //! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
 //! follow the specification; a file does not tell whether its writer did. "GrayscaleImage",
 //! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
-//! transposed in the same way. Four axes with three or four positions along the last are frames of
-//! colours, if they are bytes and not from a microscope. `grid_spacing` of the imaging plane is x,
+//! transposed in the same way. Bytes with four axes and three or four positions along the last are
+//! frames in colour, unless they are from a microscope. `grid_spacing` of the imaging plane is x,
 //! y or x, y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other
 //! files (`external_file`) have no data here. Masks of regions of interest (`image_mask`: region,
 //! x, y) and volumes of extensions come after the series.
@@ -26,7 +26,7 @@ use super::marks::Marks;
 use super::spacing::Spacing;
 use super::{Rank, VoxelSize, last_of};
 
-/// The namespaces of NWB's own types: their data are no volumes, unless they are known here.
+/// The namespaces of NWB's own types. Data of types that are not known here are no volumes.
 const CORE: [&str; 3] = ["core", "hdmf-common", "hdmf-experimental"];
 /// Types of extensions (ndx-multichannel-volume), and the axes of their data.
 const VOLUMES: [(&str, &str); 4] = [
@@ -76,14 +76,14 @@ fn series(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// The masks of regions of interest, and the data of extensions with three axes or more: the kinds
-/// in [`VOLUMES`] have known axes.
+/// The masks of regions of interest, and the data of extensions. The types in [`VOLUMES`] have
+/// known axes; data of other types must have at least three.
 fn mask_or_extension(about: &About<'_>) -> Option<Marks> {
     let group = about.group_attributes();
-    let kind = group.text("neurodata_type")?;
+    let data_type = group.text("neurodata_type")?;
     let rank = about.rank();
     let mut known = VOLUMES.iter();
-    let known = known.find(|(name, letters)| *name == kind && letters.len() == rank);
+    let known = known.find(|(name, letters)| *name == data_type && letters.len() == rank);
     let axes = match known {
         Some((_, letters)) => Axes::new(letters).ok(),
         None if about.last() == "image_mask" && rank == 3 => axes_in_version(about, "zxy", "zyx"),
@@ -99,7 +99,7 @@ fn mask_or_extension(about: &About<'_>) -> Option<Marks> {
         axes,
         label: Some(last_of(about.group()).to_owned()),
         named_by: (about.last() == "data").then(|| about.group().to_owned()),
-        ..Marks::because(format!("{} belongs to a {kind}", about.path))
+        ..Marks::because(format!("{} belongs to a {data_type}", about.path))
     })
 }
 
@@ -118,25 +118,25 @@ fn axes_in_version(about: &About<'_>, x_first: &str, x_last: &str) -> Option<Axe
 
 /// A single image.
 fn image(about: &About<'_>) -> Option<Marks> {
-    let kind = about.attributes.text("neurodata_type")?;
-    let is_colour = match (kind.as_str(), about.rank()) {
+    let data_type = about.attributes.text("neurodata_type")?;
+    let has_components = match (data_type.as_str(), about.rank()) {
         ("GrayscaleImage" | "Image", 2) => false,
         ("RGBImage" | "RGBAImage" | "Image", 3) => true,
         _ => return None,
     };
-    let axes = if is_colour {
+    let axes = if has_components {
         axes_in_version(about, "xyc", "yxc")
     } else {
         axes_in_version(about, "xy", "yx")
     }?;
-    let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
+    let is_colour = has_components && matches!(about.dataset.shape.last(), Some(3 | 4));
     let pixel = about
         .attributes
         .number("resolution")
         .filter(|density| *density > 0.0)
         .map(|density| Spacing::new(1.0 / density, None, Some("cm")));
     Some(Marks {
-        because: Some(format!("{} is a {kind}", about.path)),
+        because: Some(format!("{} is a {data_type}", about.path)),
         kind: is_colour.then_some(Kind::Rgb),
         ..Marks::from_spacings(axes, &about.dataset.shape, |_, _| pixel.clone())
     })
@@ -160,10 +160,10 @@ fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let [x, y] = *spacing else {
         return VoxelSize::xyz(&spacing, unit.as_deref());
     };
-    let spacing = |axis, _| match axis {
+    let spacing_along = |axis, _| match axis {
         AxisName::X => Some(Spacing::new(x, None, unit.as_deref())),
         AxisName::Y => Some(Spacing::new(y, None, unit.as_deref())),
         _ => None,
     };
-    Marks::from_spacings(axes.clone(), &about.dataset.shape, spacing).voxel
+    Marks::from_spacings(axes.clone(), &about.dataset.shape, spacing_along).voxel
 }

@@ -15,14 +15,14 @@ const MAX_NAMED: usize = 8;
 /// cannot be opened, and datasets that may hold pictures, in one notice for each reason.
 pub(super) fn note(contents: &Contents<'_>, search: &Search) {
     let links = search.unfollowed.iter();
-    let links = links.map(|UnfollowedLink { path, reason, .. }| {
+    let link_notices = links.map(|UnfollowedLink { path, reason, .. }| {
         Notice::warning(format!("the link was not followed: {reason}")).about(path)
     });
-    note_first(contents, links, "other links were not followed");
-    let unopened = search.unopened.iter();
-    let unopened = unopened.map(|reason| Notice::warning(reason.as_str()));
-    let further = "other objects cannot be opened, and are left out";
-    note_first(contents, unopened, further);
+    note_first(contents, link_notices, "other links were not followed");
+    let reasons = search.unopened.iter();
+    let object_notices = reasons.map(|reason| Notice::warning(reason.as_str()));
+    let about_others = "other objects cannot be opened, and are left out";
+    note_first(contents, object_notices, about_others);
     let mut hidden: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for dataset in &search.unlisted {
         if dataset.may_be_pictures {
@@ -41,25 +41,25 @@ pub(super) fn note(contents: &Contents<'_>, search: &Search) {
     }
 }
 
-/// Records the first notices, and the number of the other ones, which `further` follows: "3 other
-/// links were not followed".
+/// Records the first notices, and a summary of the others: their number and `about_others`, as in
+/// "3 other links were not followed".
 fn note_first(
     contents: &Contents<'_>,
     notices: impl ExactSizeIterator<Item = Notice>,
-    further: &str,
+    about_others: &str,
 ) {
     let count = notices.len().saturating_sub(MAX_NAMED);
     for notice in notices.take(MAX_NAMED) {
         contents.note(notice);
     }
     if count > 0 {
-        contents.note(Notice::warning(format!("{count} {further}")));
+        contents.note(Notice::warning(format!("{count} {about_others}")));
     }
 }
 
 /// Why a file holds no volume: links that were not followed, the first object that cannot be
-/// opened, and, unless there are links, the largest dataset that is never a channel. `None` if the
-/// search met nothing.
+/// opened, and, unless there are links, the largest dataset that is never a channel, preferably one
+/// that may hold pictures. `None` if there are none of these.
 pub(super) fn explanation(
     unopened: &[String],
     unlisted: &[UnlistedDataset],
@@ -89,11 +89,11 @@ pub(super) fn explanation(
         )),
     }
     // Reversed, because the last of several maxima is taken.
-    let largest = unlisted
+    let likeliest = unlisted
         .iter()
         .rev()
         .max_by_key(|dataset| (dataset.may_be_pictures, dataset.elements));
-    if let Some(UnlistedDataset { path, why, .. }) = largest
+    if let Some(UnlistedDataset { path, why, .. }) = likeliest
         && links.is_empty()
     {
         let count = match unlisted.len() {

@@ -19,10 +19,10 @@ use super::spacing::Spacing;
 
 pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let root = about.file.attributes("/");
-    let meshes = root
+    let meshes_path = root
         .text("meshesPath")
         .unwrap_or_else(|| "meshes/".to_owned());
-    let meshes = format!("/{}/", meshes.trim_matches('/'));
+    let meshes = format!("/{}/", meshes_path.trim_matches('/'));
     if !root.has("openPMD") || !about.path.contains(&meshes) {
         return None;
     }
@@ -58,11 +58,11 @@ fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
 /// The spacing of each stored axis, in metres.
 fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Spacing>> {
     let unit = record.number("gridUnitSI")?;
-    let offset = record.numbers("gridGlobalOffset").unwrap_or_default();
-    let offset = ordered(offset, is_reversed);
+    let offsets = record.numbers("gridGlobalOffset").unwrap_or_default();
+    let firsts = ordered(offsets, is_reversed);
     let steps = ordered(record.numbers("gridSpacing")?, is_reversed);
     let spacings = steps.iter().enumerate().map(|(place, step)| {
-        let first = offset.get(place).map(|first| first * unit);
+        let first = firsts.get(place).map(|first| first * unit);
         Spacing::new(step * unit, first, Some("m"))
     });
     Some(spacings.collect())

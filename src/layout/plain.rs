@@ -1,8 +1,8 @@
 //! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
-//! Marks of datasets are used first (see [`super::marks`]). The rest is guessed (see
-//! [`super::guess`]); and a voxel size known for some of several volumes with the same extents
-//! applies to all, unless these volumes have different ones. Layouts that only mark datasets find
+//! Marks of datasets are used first (see [`super::marks`]); what they don't say is guessed (see
+//! [`super::guess`]). A voxel size that only some of several volumes with the same extents state
+//! applies to all of them, unless they contradict each other. Layouts that only mark datasets find
 //! their channels through this module.
 
 use std::collections::HashMap;
@@ -65,6 +65,7 @@ pub(super) fn channels(
     let mut data_paths: Vec<&str> = stacks.iter().map(|stack| stack.named_by.as_str()).collect();
     data_paths.extend(data.iter().map(|pyramid| pyramid.named_by));
     let beside_paths: Vec<&str> = beside.iter().map(|pyramid| pyramid.named_by).collect();
+    // In the order in which the channels are made.
     let mut names_left = names_of(&data_paths, &beside_paths).into_iter();
     let pyramids: Vec<Pyramid<'_>> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
@@ -96,28 +97,28 @@ pub(super) fn channels(
     Ok(channels)
 }
 
-/// Names for the data, which do not depend on what lies beside them, and then for what lies beside.
+/// Names for the data, then for what lies beside the data. The names of the data do not depend on
+/// what lies beside.
 fn names_of(data: &[&str], beside: &[&str]) -> Vec<Name> {
     let mut all = names(data);
     all.extend(names(&[data, beside].concat()).split_off(data.len()));
     all
 }
 
-/// Voxel sizes by extents, for volumes without their own: volumes with equal extents show the same
-/// space. `None` for contradictory sizes.
+/// Voxel sizes by extents, for volumes that state no size: volumes with equal extents are taken to
+/// show the same space. `None` for contradictory sizes.
 fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize>> {
     let mut shared: HashMap<Xyz<u64>, Option<VoxelSize>> = HashMap::new();
     for finest in pyramids.iter().map(Pyramid::finest) {
         if let Some(voxel) = &finest.marks.voxel {
             let known = shared.entry(finest.size()).or_insert_with(|| {
-                let from = voxel.from.as_ref();
-                let from = from.map(|from| format!("{from}: a volume with the same extents"));
+                let place = voxel.from.as_ref();
                 Some(VoxelSize {
-                    from,
+                    from: place.map(|place| format!("{place}: a volume with the same extents")),
                     ..voxel.clone()
                 })
             });
-            if known.as_ref().is_some_and(|known| known.size != voxel.size) {
+            if known.as_ref().is_some_and(|other| other.size != voxel.size) {
                 *known = None;
             }
         }
@@ -145,39 +146,38 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
         return vec![channel];
     }
     let components = (0..count).map(|index| {
-        let mut channel = channel.clone();
-        channel.name = Name::nearest(&format!("{}_{index}", channel.name));
-        for level in &mut channel.levels {
+        let mut component = channel.clone();
+        component.name = Name::nearest(&format!("{}_{index}", channel.name));
+        for level in &mut component.levels {
             level.view.fixed.push((AxisName::C, index));
         }
-        channel
+        component
     });
     components.collect()
 }
 
-/// Splits complex numbers into one channel per part: `name_magnitude`, …; only the magnitude if
-/// they have a channel axis.
-fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
+/// Splits complex numbers into one channel per part: `name_magnitude`, …. If they have a channel
+/// axis, only the magnitude gets a channel.
+fn one_for_each_part(mut channel: FoundChannel) -> Vec<FoundChannel> {
     let view = channel.levels.first().map(|level| &level.view);
     let Some(view) = view.filter(|view| view.part.is_some()) else {
         return vec![channel];
     };
     if view.axes.position(AxisName::C).is_some() {
         let remark = "only the magnitude of its complex numbers is shown, because it has an axis c";
-        let mut channel = channel;
         channel.notices.push(Notice::info(remark));
         return vec![channel];
     }
     let parts = (0..).zip(ComplexPart::ALL).map(|(index, part)| {
-        let mut channel = channel.clone();
-        channel.name = Name::nearest(&format!("{}_{}", channel.name, part.name()));
-        channel.range = (part == ComplexPart::Phase).then_some(Window::Real { lo: -PI, hi: PI });
-        for level in &mut channel.levels {
+        let mut of_part = channel.clone();
+        of_part.name = Name::nearest(&format!("{}_{}", channel.name, part.name()));
+        of_part.range = (part == ComplexPart::Phase).then_some(Window::Real { lo: -PI, hi: PI });
+        for level in &mut of_part.levels {
             level.view.part = Some(part);
             // In the configuration, `index = { c = … }` chooses the part.
             level.view.fixed.push((AxisName::C, index));
         }
-        channel
+        of_part
     });
     parts.collect()
 }
@@ -212,14 +212,17 @@ pub fn channel_at(
         paths: Paths::One(path.to_owned()),
         view: view.clone(),
     };
-    let levels = match &given.levels[..] {
-        [] => vec![level(path, Some(Xyz::all(1)))],
-        given => given
+    let levels = if given.levels.is_empty() {
+        vec![level(path, Some(Xyz::all(1)))]
+    } else {
+        given
+            .levels
             .iter()
-            .map(|given| level(&given.path, given.factor))
-            .collect(),
+            .map(|listed| level(&listed.path, listed.factor))
+            .collect()
     };
     let mut channel = describe(name, &volume, levels);
+    // A single component of a colour is grey.
     if channel.kind == Kind::Rgb && component.is_some() {
         channel.kind = Kind::Image;
     }

@@ -42,7 +42,8 @@ const PREFIXES: [&str; 12] = [
 /// `DATA`, and the factor.
 const MIPMAPS: &str = "/MipMaps/DATA/DATA_XY_";
 
-/// The levels of a volume, or datasets whose names make them levels of one if their sizes agree.
+/// The levels of a volume, or, until [`Self::is_consistent`] has been checked, datasets whose names
+/// suggest that they are.
 pub(super) struct Pyramid<'a> {
     /// The levels, finest first; at least one.
     pub levels: Vec<PyramidLevel<'a>>,
@@ -92,31 +93,31 @@ impl<'a> Pyramid<'a> {
     }
 }
 
-/// Groups datasets that are levels of one volume; all others are volumes with one level. Ordered by
-/// finest level.
+/// Groups datasets that are levels of one volume; each other dataset is a volume with one level.
+/// Ordered by the place of the finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
-    let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
+    let mut by_finest: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
-    for run in numbered_runs(volumes)
+    for pyramid in numbered_pyramids(volumes)
         .into_iter()
-        .chain(factored_runs(volumes))
+        .chain(factored_pyramids(volumes))
     {
-        let places: Vec<usize> = run.levels.iter().map(|level| level.place).collect();
-        if !places.iter().any(|place| taken.contains(place)) && run.is_consistent() {
-            found.insert(places[0], run);
+        let places: Vec<usize> = pyramid.levels.iter().map(|level| level.place).collect();
+        if !places.iter().any(|place| taken.contains(place)) && pyramid.is_consistent() {
+            by_finest.insert(places[0], pyramid);
             taken.extend(places);
         }
     }
     for (place, volume) in volumes.iter().enumerate() {
         if !taken.contains(&place) {
-            found.insert(place, Pyramid::single(place, volume));
+            by_finest.insert(place, Pyramid::single(place, volume));
         }
     }
-    found.into_values().collect()
+    by_finest.into_values().collect()
 }
 
-/// Runs of levels with numbers: `s0`, `s1`, … and similar.
-fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
+/// Possible pyramids by the numbers of their levels: `s0`, `s1`, … and similar.
+fn numbered_pyramids<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, PyramidLevel<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         for prefix in PREFIXES {
@@ -133,19 +134,20 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
             }
         }
     }
-    let mut found = Vec::new();
+    let mut pyramids = Vec::new();
     for ((group, _), levels) in runs {
         let mut levels: Vec<PyramidLevel<'a>> = levels.into_values().collect();
         let first = levels[0];
+        // A single dataset with a number is only a level if it states its factor.
         if levels.len() == 1 && first.factor.is_none() {
             continue;
         }
         // Factors become relative to the first level that exists: 2, 4 and 8 are 1, 2 and 4.
         let base = first.factor.unwrap_or(Xyz::all(1));
         for level in &mut levels {
-            level.factor = level
-                .factor
-                .map(|factor| factor.zip(base, |factor, base| factor / base.max(1)));
+            if let Some(factor) = &mut level.factor {
+                *factor = factor.zip(base, |own, base| own / base.max(1));
+            }
         }
         levels[0] = PyramidLevel::finest(first.place, first.volume);
         let named_by = if group.is_empty() {
@@ -153,14 +155,14 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
         } else {
             group
         };
-        found.push(Pyramid { levels, named_by });
+        pyramids.push(Pyramid { levels, named_by });
     }
-    found
+    pyramids
 }
 
-/// Runs of levels with factors: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
-fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
-    let paths: BTreeMap<&str, usize> = volumes
+/// Possible pyramids by the factors of their levels: `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, …
+fn factored_pyramids<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
+    let places: BTreeMap<&str, usize> = volumes
         .iter()
         .enumerate()
         .map(|(place, volume)| (volume.path.as_str(), place))
@@ -168,35 +170,38 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut runs: BTreeMap<usize, Vec<PyramidLevel<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
-            && let Some(first) = paths.get(&*base)
-            && let Some(factor) = fitting(volumes[*first], volume, factors)
+            && let Some(finest) = places.get(&*base)
+            && let Some(factor) = pick_factor(volumes[*finest], volume, factors)
         {
-            runs.entry(*first).or_default().push(PyramidLevel {
+            runs.entry(*finest).or_default().push(PyramidLevel {
                 place,
                 volume,
                 factor: Some(factor),
             });
         }
     }
-    let runs = runs.into_iter().map(|(place, mut levels)| {
+    let mut pyramids = Vec::with_capacity(runs.len());
+    for (place, mut levels) in runs {
         levels.sort_by_key(|level| level.factor.map(Xyz::volume));
         levels.insert(0, PyramidLevel::finest(place, volumes[place]));
-        Pyramid {
+        pyramids.push(Pyramid {
             levels,
             named_by: &volumes[place].path,
-        }
-    });
-    runs.collect()
+        });
+    }
+    pyramids
 }
 
 /// The path of the finest level, and the factors that the end of a name may mean. `Data_2_2_1` is
 /// `Data` and 2, 2, 1 along x, y and z. A single number says nothing about z: `raw_2` is `raw` and
-/// 2, 2, 1 or 2, 2, 2; and so is `/0/MipMaps/DATA/DATA_XY_2`, which is a level of `/0/DATA`.
+/// 2, 2, 1 or 2, 2, 2. In the same way, `/0/MipMaps/DATA/DATA_XY_2` is `/0/DATA` and one of these.
 fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<Xyz<u64>>)> {
     let with_any_z = |factor| vec![Xyz::new(factor, factor, 1), Xyz::all(factor)];
     if let Some((group, last)) = path.split_once(MIPMAPS) {
-        return Some((format!("{group}/DATA").into(), with_any_z(factor(last)?)));
+        let factors = with_any_z(factor(last)?);
+        return Some((format!("{group}/DATA").into(), factors));
     }
+    // From the end: 1, 2, 2, Data for `Data_2_2_1`.
     let parts: Vec<&str> = path.rsplitn(4, '_').collect();
     if let [z, y, x, base] = parts[..]
         && let (Some(x), Some(y), Some(z)) = (factor(x), factor(y), factor(z))
@@ -204,15 +209,17 @@ fn base_and_factors(path: &str) -> Option<(Cow<'_, str>, Vec<Xyz<u64>>)> {
         return Some((base.into(), vec![Xyz::new(x, y, z)]));
     }
     let (base, last) = path.rsplit_once('_')?;
-    Some((base.into(), with_any_z(factor(last)?)))
+    let factors = with_any_z(factor(last)?);
+    Some((base.into(), factors))
 }
 
 fn factor(text: &str) -> Option<u64> {
     digits(text).filter(|factor| *factor > 0)
 }
 
-/// The first of the factors that the sizes match.
-fn fitting(finest: &Candidate, volume: &Candidate, factors: Vec<Xyz<u64>>) -> Option<Xyz<u64>> {
+/// The first of `factors` by which `volume` is smaller than `finest`. A factor along z alone makes
+/// no level.
+fn pick_factor(finest: &Candidate, volume: &Candidate, factors: Vec<Xyz<u64>>) -> Option<Xyz<u64>> {
     let axes = finest.axes();
     let full = spatial(&finest.shape, &axes);
     let size = spatial(&volume.shape, &axes);
@@ -231,12 +238,12 @@ fn fits(full: u64, factor: u64, extent: u64) -> bool {
     extent == full.div_ceil(factor) || extent == (full / factor).max(1)
 }
 
-/// Whether a volume can be the level after `finer`; with an explicit factor, its size is not
+/// Whether a volume can be the level after `finer`. If the file states its factor, its size is not
 /// checked.
 fn follows(finest: &Candidate, finer: &Candidate, next: PyramidLevel<'_>) -> bool {
     let axes = finest.axes();
     let volume = next.volume;
-    if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
+    if finer.voxel != volume.voxel || finer.shape.len() != volume.shape.len() {
         return false;
     }
     for axis in [AxisName::T, AxisName::C] {
@@ -244,9 +251,9 @@ fn follows(finest: &Candidate, finer: &Candidate, next: PyramidLevel<'_>) -> boo
             return false;
         }
     }
-    let before = spatial(&finer.shape, &axes);
-    let after = spatial(&volume.shape, &axes);
-    let shrinks = after.x < before.x && after.y < before.y && after.z <= before.z;
+    let larger = spatial(&finer.shape, &axes);
+    let size = spatial(&volume.shape, &axes);
+    let shrinks = size.x < larger.x && size.y < larger.y && size.z <= larger.z;
     shrinks || next.factor.is_some()
 }
 

@@ -8,10 +8,9 @@ use super::contents::Candidate;
 use super::words::{has_word, words};
 use super::{group_of, last_of};
 
-/// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
+/// Two-dimensional datasets with at most this many rows or columns are tables, not images.
 const MAX_COLUMNS: u64 = 16;
-/// Datasets whose extents except one are at most this are lists of small items, for example of
-/// matrices.
+/// Datasets with only one extent above this are lists of small items, for example of matrices.
 const MAX_COMPONENTS: u64 = 4;
 /// A single picture, or a series of pictures, with a shorter edge is a trace.
 const MIN_EDGE: u64 = 8;
@@ -67,8 +66,8 @@ impl Candidate {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
         match extents[..] {
-            [second, _] => second > MAX_COLUMNS,
-            [.., second, _] => second > MAX_COMPONENTS,
+            [smaller, _] => smaller > MAX_COLUMNS,
+            [.., second_largest, _] => second_largest > MAX_COMPONENTS,
             _ => false,
         }
     }

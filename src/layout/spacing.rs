@@ -42,13 +42,13 @@ impl Spacing {
 
     /// The spacing of positions, if they are evenly spaced.
     pub fn from_positions(positions: &[f64], unit: Option<&str>) -> Option<Self> {
-        let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
+        let steps = positions.len().checked_sub(1).filter(|steps| *steps > 0)?;
         let first = *positions.first()?;
-        let step = (positions.last()? - first) / count as f64;
-        let even = positions
+        let step = (positions.last()? - first) / steps as f64;
+        let is_even = positions
             .windows(2)
             .all(|pair| ((pair[1] - pair[0]) - step).abs() <= EVEN * step.abs());
-        (even && step != 0.0).then(|| Self::new(step, Some(first), unit))
+        (is_even && step != 0.0).then(|| Self::new(step, Some(first), unit))
     }
 
     /// This spacing in nanometres; `None` if the unit is not a known length.
@@ -72,8 +72,9 @@ impl Marks {
     }
 
     /// The axes of a dataset, and the size and the origin of its voxels by the spacing of each
-    /// axis. Neither is known if the spacing along x, y or z is unknown, or if their units cannot
-    /// be compared. `spacing` gets the name of an axis, and its place in storage order.
+    /// axis. Neither is known if the spacing along x, y or z is unknown, or if the units of these
+    /// spacings cannot be compared. `spacing` gets the name of an axis, and its place in storage
+    /// order.
     ///
     /// If the file states no thickness for a single section, its voxels are taken to be as thick as
     /// they are wide: nothing is measured along z.
@@ -103,16 +104,16 @@ fn calibration(
 ) -> Option<(VoxelSize, Option<Xyz<f64>>)> {
     let x = x?;
     let y = y?;
-    let as_thick_as_wide = Spacing {
-        step: x.step.abs(),
-        first: Some(0.0),
-        ..x.clone()
-    };
     let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
-    let all = match stated {
-        Some(stated) => stated,
-        None if sections == 1 => in_one_unit([x, y, as_thick_as_wide])?,
-        None => return None,
+    let all = if stated.is_none() && sections == 1 {
+        let as_thick_as_wide = Spacing {
+            step: x.step.abs(),
+            first: Some(0.0),
+            ..x.clone()
+        };
+        in_one_unit([x, y, as_thick_as_wide])?
+    } else {
+        stated?
     };
     let edges = all.each_ref().map(|axis| axis.step.abs());
     let voxel = VoxelSize::new(edges.into(), all[0].unit.as_deref())?;
@@ -125,8 +126,8 @@ fn calibration(
     Some((voxel, origin))
 }
 
-/// Spacings in one unit: in their own if it is the same, else in nanometres. `None` if a unit is
-/// not a known length.
+/// Spacings in one unit: in their own unit if all have the same, else in nanometres. `None` if one
+/// that must be converted is not a known length.
 pub(super) fn in_one_unit(spacings: [Spacing; 3]) -> Option<[Spacing; 3]> {
     if spacings
         .iter()

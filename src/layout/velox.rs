@@ -44,7 +44,7 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// The JSON of the first frame, which zeros follow.
+/// The JSON of the first frame, after which its column is filled with zeros.
 fn metadata(about: &About<'_>) -> Option<Value> {
     let table = about.file.dataset(&about.beside("Metadata")).ok()?;
     let bytes = table.first_column()?;
@@ -55,7 +55,7 @@ fn metadata(about: &About<'_>) -> Option<Value> {
     serde_json::from_slice(&bytes[..end]).ok()
 }
 
-/// The spacing along x or y: the size of a pixel. Numbers are mostly texts.
+/// The spacing along x or y: the size of a pixel. Most files have numbers as texts.
 fn spacing(metadata: &Value, axis: AxisName) -> Option<Spacing> {
     let (name, unit) = match axis {
         AxisName::X => ("width", "PixelUnitX"),
@@ -80,8 +80,7 @@ fn detector(metadata: &Value) -> Option<&str> {
 
 /// The name in the list of detectors: `HAADF` for the index 1, if `Detector-1` is called so.
 fn listed_detector(metadata: &Value) -> Option<&str> {
-    let index = &metadata["BinaryResult"]["DetectorIndex"];
-    let index = match index {
+    let index = match &metadata["BinaryResult"]["DetectorIndex"] {
         Value::Null => return None,
         Value::String(text) => text.clone(),
         number => number.to_string(),

@@ -1,9 +1,9 @@
 //! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views,
 //! registrations.
 //!
-//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is
-//! `FILE.xml` next to `FILE.h5`, else an XML file in the same folder whose `ImageLoader` names the
-//! HDF5 file. Files that cannot be read or describe something else are passed over: nothing in them
+//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. The XML file is
+//! `FILE.xml` next to `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5
+//! file. Files that cannot be read or describe something else are passed over: nothing in them
 //! is required. Parsing takes many times as much memory as the file is long, so only one file is
 //! parsed, and only once.
 //!
@@ -56,9 +56,9 @@ pub(super) struct Sequence {
 /// The transforms of a view.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Registration {
-    /// All of them, from indices of voxels to the space of the file.
+    /// All transforms together, from indices of voxels to the space of the file.
     whole: Affine,
-    /// The one that is applied first.
+    /// The transform that is applied first, usually the calibration.
     first: Affine,
 }
 
@@ -108,9 +108,9 @@ impl XmlText {
         match hdf5 {
             Location::Path(path) => Self::in_folder(path),
             Location::Object(address) => {
-                let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
-                let text = store.text(&own, MAX_BYTES + 1)?;
-                let name = own.name().to_owned();
+                let xml = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
+                let text = store.text(&xml, MAX_BYTES + 1)?;
+                let name = xml.name().to_owned();
                 Some(Self { name, text }).filter(Self::is_description)
             }
         }
@@ -125,8 +125,8 @@ impl XmlText {
         others.find(|xml| xml.names(hdf5))
     }
 
-    /// The text of a file. Of a file that is too long to be parsed, one byte more than the limit is
-    /// read, by which [`Self::parse`] notices it.
+    /// Reads a file, or, if it is too long to be parsed, one byte more than the limit, so that
+    /// [`Self::parse`] notices.
     fn read(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
@@ -164,18 +164,18 @@ impl XmlText {
     /// Parses it as far as it can be understood; an error if it is too long, or is not well-formed
     /// XML.
     pub fn parse(&self) -> Result<Sequence, String> {
-        let problem = if self.text.len() as u64 > MAX_BYTES {
-            "is longer than 16 MiB".to_owned()
+        let parsed = if self.text.len() as u64 > MAX_BYTES {
+            Err("is longer than 16 MiB".to_owned())
         } else {
-            match Document::parse(&self.text) {
-                Ok(document) => return Ok(sequence(&self.name, &document)),
-                Err(error) => format!("cannot be parsed ({error})"),
-            }
+            Document::parse(&self.text).map_err(|error| format!("cannot be parsed ({error})"))
         };
-        Err(format!(
-            "{} {problem}: its names, sizes, missing views and registrations are not used",
-            self.name
-        ))
+        match parsed {
+            Ok(document) => Ok(sequence(&self.name, &document)),
+            Err(problem) => Err(format!(
+                "{} {problem}: its names, sizes, missing views and registrations are not used",
+                self.name
+            )),
+        }
     }
 }
 
@@ -193,8 +193,8 @@ impl Registration {
 
     /// The transform from indices to positions in the unit of the voxel size. The lengths to which
     /// the calibration scales a voxel tell the unit of the space: if they are 1, 1, 4 for voxels of
-    /// 0.5 × 0.5 × 2 µm, it is 0.5 µm. If they are not in proportion to the voxel size, the units
-    /// are taken to be equal. `None` if numbers are too large.
+    /// 0.5 × 0.5 × 2 µm, the unit is 0.5 µm. If these lengths are not in proportion to the voxel
+    /// size, the units are taken to be equal. `None` if numbers are too large.
     fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Option<Affine> {
         let ratios =
             voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
@@ -211,11 +211,11 @@ fn other_files(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = folder_of(hdf5);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MAX_ENTRIES).map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = paths
+    let mut xml_files: Vec<PathBuf> = paths
         .filter(|path| path.extension() == Some("xml".as_ref()) && path != own)
         .collect();
-    found.sort();
-    found.into_iter()
+    xml_files.sort();
+    xml_files.into_iter()
 }
 
 fn sequence(name: &str, document: &Document<'_>) -> Sequence {
@@ -262,10 +262,9 @@ fn reals(text: &str) -> Option<Vec<f64>> {
 
 /// The setup and the time point of a view.
 fn view(node: Node<'_, '_>) -> Option<(u64, u64)> {
-    Some((
-        number(node.attribute("setup")?)?,
-        number(node.attribute("timepoint")?)?,
-    ))
+    let setup = number(node.attribute("setup")?)?;
+    let time = number(node.attribute("timepoint")?)?;
+    Some((setup, time))
 }
 
 /// An affine transform: rows of four numbers.
@@ -283,7 +282,8 @@ fn are_close(ratios: Xyz<f64>) -> bool {
         .everywhere()
 }
 
-/// One more than the last time point of a range, a list, or a pattern: 21 for "0-9, 10-20:2".
+/// The number of time points, which are a range, a list, or a pattern: one more than the last time
+/// point. It is 21 for "0-9, 10-20:2", whose last one is 20.
 fn times(node: Node<'_, '_>) -> u64 {
     let mut ends = Vec::new();
     ends.extend(text_of(node, "last"));

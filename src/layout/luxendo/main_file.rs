@@ -27,8 +27,8 @@ pub(in crate::layout) fn channels(contents: &Contents<'_>) -> Result<Vec<FoundCh
     let views = views(contents.file, &times);
     let mut channels = Vec::with_capacity(views.len());
     for view in &views {
-        let of_channel = views.iter().filter(|other| other.channel == view.channel);
-        let name = if of_channel.count() > 1 {
+        let views_of_channel = views.iter().filter(|any| any.channel == view.channel);
+        let name = if views_of_channel.count() > 1 {
             Name::nearest(&format!("{}_{}", view.channel, view.name))
         } else {
             Name::nearest(&view.channel)
@@ -49,16 +49,16 @@ fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<ChannelView> {
     let Some((_, time)) = times.first() else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut views = Vec::new();
     for (_, channel) in numbered(&file.names_in(&format!("/{time}")), "channel_") {
         for (_, name) in numbered(&file.names_in(&format!("/{time}/{channel}")), "view_") {
-            found.push(ChannelView {
+            views.push(ChannelView {
                 channel: channel.clone(),
                 name,
             });
         }
     }
-    found
+    views
 }
 
 impl ChannelView {
