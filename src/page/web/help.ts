@@ -74,8 +74,8 @@ export class Notices {
   }
 }
 
-/** The line above the picture: the worst notice about the data, and a button that shows all. */
-export class Told {
+/** The line above the picture: the worst notice about the data, and a button for all notices. */
+export class WorstNotice {
   private readonly text = h("span", { className: "text" });
   private readonly all = h("button", { type: "button", className: "plain" });
   readonly element = h(
@@ -85,7 +85,7 @@ export class Told {
     this.all,
     iconButton("close", "Close the notice", () => this.close()),
   );
-  /** The text of the notice that was closed: it stays closed until the text is another one. */
+  /** The text of the notice that was closed; the line stays hidden until it has another text. */
   private closed = "";
 
   constructor(about: () => void) {

@@ -62,6 +62,8 @@ function middleTile({ grid, address }: Layer): CardTile {
 function picture(layers: Layer[]): { frame: HTMLElement; images: Pending[] } | null {
   const [first] = layers;
   if (!first) return null;
+  // Of the other layers, only the tiles of a mosaic: other images are added, and labels have clear
+  // pixels.
   const shown = layers.filter(
     (layer) => layer === first || (!layer.adds && !layer.treatment.clear),
   );
@@ -191,7 +193,7 @@ class Card {
   }
 }
 
-/** The mark of a card whose dataset has errors or warnings. */
+/** The mark of a card whose dataset has errors or warnings; false for other datasets. */
 function mark({ noticed }: Dataset): HTMLElement | false {
   const { errors = 0, warnings = 0 } = noticed ?? {};
   const says = counted(errors, warnings);
@@ -314,22 +316,22 @@ export class List {
   }
 
   /** The datasets in which all words occur, in order. */
-  private found(): Dataset[] {
+  private matches(): Dataset[] {
     const { words } = this.choice;
     const text = ({ token, folder, channels }: Dataset) =>
       [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
     const hasWords = wordFilter(words);
-    const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
-    return found.sort(ORDERS[this.choice.order]?.compare);
+    const matches = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
+    return matches.sort(ORDERS[this.choice.order]?.compare);
   }
 
-  /** Says how many datasets there are and were found. */
-  private tellCount(found: number): void {
+  /** Says how many datasets there are, and how many of them have the words (`matching`). */
+  private tellCount(matching: number): void {
     const all = this.site.datasets.length;
     const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
-    const isAll = found === all;
-    this.count.textContent = isAll ? counted : `${found.toLocaleString("en")} of ${counted}`;
-    this.nothing.hidden = found > 0;
+    const isAll = matching === all;
+    this.count.textContent = isAll ? counted : `${matching.toLocaleString("en")} of ${counted}`;
+    this.nothing.hidden = matching > 0;
     if (all) this.nothing.textContent = "No dataset has these words.";
     else if (this.site.protected)
       this.nothing.textContent = "No datasets are shown without a secret.";
@@ -348,13 +350,14 @@ export class List {
     return [...groups].sort(([a], [b]) => byName.compare(a, b));
   }
 
-  /** Computes where everything is. */
+  /** Computes the place of every heading and card, and draws those in sight. */
   private lay(): void {
-    const datasets = this.found();
+    const datasets = this.matches();
     this.tellCount(datasets.length);
     this.width = this.shelf.clientWidth;
-    const least = this.width < 420 ? 2 : 1;
-    const columns = Math.max(least, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
+    // On a phone, cards are narrower, so that there are two in a row.
+    const leastColumns = this.width < 420 ? 2 : 1;
+    const columns = Math.max(leastColumns, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
     const side = Math.floor((this.width - GAP * (columns - 1)) / columns);
     const height = side + TEXT;
     const hasFolders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? "")).size > 1;
@@ -380,15 +383,15 @@ export class List {
     this.draw(false);
   }
 
-  /** Puts what is in sight into the document. */
+  /** Puts what is in sight into the document; `scrolls` says whether because of scrolling. */
   private draw(scrolls: boolean): void {
     if (this.ending.signal.aborted) return;
     if (scrolls) this.choice.scroll = window.scrollY;
     const begin = -this.shelf.getBoundingClientRect().top;
     const end = begin + window.innerHeight;
-    const row = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
+    const rowHeight = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
     const near = this.items.filter(
-      ({ top, height }) => top + height > begin - row && top < end + row,
+      ({ top, height }) => top + height > begin - rowHeight && top < end + rowHeight,
     );
     const kept = new Set<Node>();
     let before: Element | null = null;
@@ -396,6 +399,7 @@ export class List {
       const element = "dataset" in item ? this.card(item) : this.heading(item);
       element.style.transform = `translate(${"left" in item ? item.left : 0}px, ${item.top}px)`;
       kept.add(element);
+      // Elements that are at their place already are not moved, which would lose the focus.
       const after: ChildNode | null = before ? before.nextSibling : this.shelf.firstChild;
       if (after !== element) this.shelf.insertBefore(element, after);
       before = element;
@@ -418,6 +422,7 @@ export class List {
 
   private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
     let card = this.cards.get(dataset.token);
+    // A card of the same version of the dataset is used again.
     if (
       !card ||
       (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))
@@ -437,7 +442,8 @@ export class List {
     let heading = this.headings.get(folder);
     if (!heading) {
       const onclick = () => {
-        closed[closed.has(folder) ? "delete" : "add"](folder);
+        if (closed.has(folder)) closed.delete(folder);
+        else closed.add(folder);
         this.lay();
       };
       heading = h(
