@@ -30,7 +30,7 @@ export class Known {
   }
 
   /**
-   * The site, if the dataset is known as it is now; with an empty token, if all datasets are. Null
+   * The site, if the dataset is known as it is now (with an empty token, if all datasets are); null
    * otherwise.
    */
   now(token: string): Site | null {

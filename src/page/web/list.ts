@@ -420,13 +420,12 @@ export class List {
     else see();
   }
 
+  /** The card of a dataset: the one that is there, or a new one if the dataset has changed. */
   private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
     let card = this.cards.get(dataset.token);
-    // A card of the same version of the dataset is used again.
-    if (
-      !card ||
-      (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))
-    ) {
+    const isSame =
+      card?.dataset === dataset || (dataset.version && card?.dataset.version === dataset.version);
+    if (!card || !isSame) {
       card?.element.remove();
       card = new Card(dataset, this.site);
       this.cards.set(dataset.token, card);

@@ -93,7 +93,8 @@ export class Live {
   }
 
   private listen(): void {
-    const stream = (this.stream = new EventSource("events"));
+    const stream = new EventSource("events");
+    this.stream = stream;
     stream.addEventListener("hello", (event) => {
       const { started } = JSON.parse((event as MessageEvent<string>).data) as { started: number };
       // A stream that begins again may have missed something.

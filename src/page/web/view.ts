@@ -2,8 +2,8 @@
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z plus the dataset's offset, as in slice numbers. A slab is MODE:SLICES or
-// MODE:all. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
+// `at` is x, y, z plus the dataset's offset, as in slice numbers. `slab` is MODE:SLICES or MODE:all.
+// A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
 // NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and SHUFFLE a
 // number that gives labels other colours. Missing or invalid parts default to the initial view.
 
