@@ -45,7 +45,7 @@ const TIFF_TYPES = ["uint8", "int16", "uint16", "float32"];
  * The channels that can be in one TIFF file, a given channel first: up to six images of one type,
  * whose voxels have one size and direction.
  */
-function together(channels: Channel[], channel: Channel, level: number): Channel[] {
+function joinable(channels: Channel[], channel: Channel, level: number): Channel[] {
   if (channel.kind !== "image") return [];
   const traits = ({ kind, dtype, times, space, voxel_size, voxel_unit, levels }: Channel) =>
     JSON.stringify([kind, dtype, times, space, voxel_size, voxel_unit, levels[level]?.factor]);
@@ -248,7 +248,7 @@ class BoxSheet {
     this.npy.download = `${dataset.token}-${channel.name}-${corner}.npy`;
     this.tif.href = tif;
     this.tif.download = `${dataset.token}-${channel.name}-${corner}.tif`;
-    const joined = together(channels, channel, level);
+    const joined = joinable(channels, channel, level);
     const names = joined.map(({ name }) => name).join();
     this.allTif.href = tif.replace(`/${channel.name}/`, `/${names}/`);
     this.allTif.download = `${dataset.token}-${corner}.tif`;

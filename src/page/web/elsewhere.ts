@@ -34,7 +34,7 @@ const STOPS = 17;
  * The channels that Neuroglancer can show: the visible ones, and of a registered dataset also the
  * other images, which it can put into the same space.
  */
-function offered(dataset: Dataset, view: View): Channel[] {
+function offeredChannels(dataset: Dataset, view: View): Channel[] {
   const seen = visible(dataset, view);
   const others = dataset.channels.filter(
     (channel) => channel.transform && channel.kind === "image" && !seen.includes(channel),
@@ -210,7 +210,7 @@ export function neuroglancer(
   ids: Map<string, string[]>,
   all = false,
 ): string | null {
-  const offers = offered(dataset, current);
+  const offers = offeredChannels(dataset, current);
   const [first] = offers;
   if (!site.neuroglancer || !first) return null;
   const images = offers.filter((channel) => channel.kind !== "labels");

@@ -65,7 +65,7 @@ function hasSlab(channel: Channel, level: Level, plane: PlaneName, slab: Slab): 
  * The slab, made thinner if the server does not project it at any level; null if the server
  * projects no slabs of the channel.
  */
-function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
+function limitedSlab(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
   if (offered.some((level) => hasSlab(channel, level, plane, slab))) return slab;
@@ -142,7 +142,7 @@ export class Grid {
     private readonly whole: Triple = endOf([channel]),
     slab: Slab | null = null,
   ) {
-    this.slab = slab && limited(slab, channel, plane);
+    this.slab = slab && limitedSlab(slab, channel, plane);
     this.rowHeight = rowHeight(channel, plane);
     this.begin = beginOf(channel);
     const corner = this.place(this.begin);

@@ -104,7 +104,7 @@ export class WorstNotice {
     this.element.classList.toggle("error", errors > 0);
     this.text.textContent = worst
       ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}`
-      : counted(errors, warnings);
+      : countsText(errors, warnings);
     this.element.hidden = this.text.textContent === this.closed || errors + warnings === 0;
     this.text.title = this.text.textContent;
     this.all.textContent =
@@ -113,7 +113,7 @@ export class WorstNotice {
 }
 
 /** The number of errors and of warnings about data. */
-export function counted(errors: number, warnings: number): string {
+export function countsText(errors: number, warnings: number): string {
   const some = (count: number, what: string) =>
     count ? [`${count} ${what}${count > 1 ? "s" : ""}`] : [];
   return [...some(errors, "error"), ...some(warnings, "warning")].join(", ");

@@ -77,7 +77,7 @@ interface IndexedLabels {
   indices: Uint32Array;
 }
 
-function indexed(voxels: Values): IndexedLabels {
+function indexLabels(voxels: Values): IndexedLabels {
   // For each id its index in `ids`; files have numbers or 64-bit integers.
   const known = new Map<number | bigint, number>([
     [0, 0],
@@ -124,7 +124,7 @@ export function drawLabels(
   { width, rows, top, left }: Box,
   look: LabelLook,
 ): void {
-  const { ids, indices } = indexed(voxels);
+  const { ids, indices } = indexLabels(voxels);
   const colours = wordsOf(ids, look);
   const words = new Uint32Array(pixels.buffer, pixels.byteOffset, side * side);
   // Labels are taken to go on outside of the box.

@@ -71,7 +71,7 @@ const AS_SERVED: Held = { window: null, gamma: 1 };
  * For each grey value of a tile that was drawn with the range and exponent of `from`, the grey
  * value that those of `to` give.
  */
-export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
+export function stretchTable(channel: Channel, from: Held, to: Held): Uint8Array {
   const [first, last] = from.window ?? baseWindow(channel);
   const [low, high] = to.window ?? baseWindow(channel);
   const span = high - low || 1e-9;
@@ -340,7 +340,7 @@ class LayerMaker {
     const name = JSON.stringify([shown.colour, shown.window, shown.gamma, held, channel.window]);
     const layer = this.layer(channel, path, {
       name,
-      table: table(shown.colour, stretched(channel, held, shown)),
+      table: table(shown.colour, stretchTable(channel, held, shown)),
       clear: false,
     });
     return { ...layer, mayMiss: mayMiss(channel) };

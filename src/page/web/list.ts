@@ -19,11 +19,11 @@ import {
 } from "./data";
 import { h } from "./dom";
 import { Grid, type Rectangle, TILE } from "./geometry";
-import { counted } from "./help";
+import { countsText } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
 import { wordFilter } from "./text";
-import { beginning, imagesOn, isOn, toHash } from "./view";
+import { imagesOn, initialView, isOn, toHash } from "./view";
 
 /** The coarsest level that is offered, which has the fewest tiles. */
 function coarsest(grid: Grid): number {
@@ -123,7 +123,7 @@ class Card {
     readonly dataset: Dataset,
     private readonly site: Site,
   ) {
-    const view = beginning(dataset);
+    const view = initialView(dataset);
     const first = dataset.channels.find((channel) => isOn(view, channel));
     const lead = imagesOn(dataset, view)[0];
     this.waits = site.adjust === true && view.oneRange && !!lead && !isMeasured(lead);
@@ -152,7 +152,7 @@ class Card {
   private show(dataset: Dataset): void {
     const { mounts } = this.site;
     const adjust = this.site.adjust === true;
-    const initial = beginning(dataset);
+    const initial = initialView(dataset);
     const view = adjust ? withOneRange(dataset, initial) : initial;
     // The middle of a series, as the first time point may be blank.
     const shown = dataset.channels.find((channel) => isOn(view, channel));
@@ -181,7 +181,7 @@ class Card {
   private async measure(tries = MEASURING_TRIES): Promise<void> {
     this.waits = false;
     const dataset = await loadDataset(this.dataset.token).catch(() => null);
-    const [lead] = dataset ? imagesOn(dataset, beginning(dataset)) : [];
+    const [lead] = dataset ? imagesOn(dataset, initialView(dataset)) : [];
     if (!this.element.isConnected) {
       this.waits = true;
     } else if (lead && !isMeasured(lead) && !lead.problem && tries > 1) {
@@ -196,7 +196,7 @@ class Card {
 /** The mark of a card whose dataset has errors or warnings; false for other datasets. */
 function mark({ noticed }: Dataset): HTMLElement | false {
   const { errors = 0, warnings = 0 } = noticed ?? {};
-  const says = counted(errors, warnings);
+  const says = countsText(errors, warnings);
   return (
     says !== "" &&
     h(

@@ -105,7 +105,7 @@ export function sideBySide(choices: [string, Choice][]): Choice {
 }
 
 /** Calls `drawing`, whose strokes show only within the plane's place on the picture. */
-async function clipped(
+async function drawClipped(
   context: CanvasRenderingContext2D,
   { left, top, width, height }: Plane,
   drawing: () => void | Promise<void>,
@@ -278,7 +278,7 @@ function drawLine(context: CanvasRenderingContext2D, plane: Plane, size: number)
 }
 
 /** Breaks a caption into lines that fit a width; a line ends only at a ` · `. */
-function wrapped(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
+function wrapLines(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
   const [first = "", ...others] = caption.split(" · ");
   const lines: string[] = [];
   let line = first;
@@ -304,7 +304,7 @@ async function render(
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
   const size = letterHeight(choice);
   context.font = fontOf(size);
-  const lines = extras.caption ? wrapped(context, extras.caption, choice.width - 2 * size) : [];
+  const lines = extras.caption ? wrapLines(context, extras.caption, choice.width - 2 * size) : [];
   const captionHeight = lines.length ? Math.ceil((lines.length * LINE_HEIGHT + 1) * size) : 0;
   // This also resets the state of the context.
   canvas.width = choice.width;
@@ -312,10 +312,10 @@ async function render(
   context.fillStyle = "#000";
   context.fillRect(0, 0, canvas.width, choice.height);
   for (const plane of choice.planes) {
-    await clipped(context, plane, () => drawPlane(context, plane, signal));
+    await drawClipped(context, plane, () => drawPlane(context, plane, signal));
   }
   for (const plane of choice.planes) {
-    if (extras.line) await clipped(context, plane, () => drawLine(context, plane, size));
+    if (extras.line) await drawClipped(context, plane, () => drawLine(context, plane, size));
     if (extras.bar) drawBar(context, plane, size, extras.bar);
   }
   setEdgedColour(context, "#ffffff", size / 6);

@@ -2,7 +2,7 @@
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z plus the dataset's offset, as in slice numbers. `slab` is MODE:SLICES or MODE:all.
+// `at` is x, y, z plus the dataset's offset, like slice numbers; a slab is MODE:SLICES or MODE:all.
 // A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
 // NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and SHUFFLE a
 // number that gives labels other colours. Missing or invalid parts default to the initial view.
@@ -21,7 +21,7 @@ import {
 } from "./data";
 import { at, AXES, clamp, Grid, PLANES } from "./geometry";
 import type { LabelLook } from "./labels";
-import { type Colour, colourText, isMap, nearestPure, readColour, unused } from "./paint";
+import { type Colour, colourText, freeColour, isMap, nearestPure, readColour } from "./paint";
 import { readSlab, type Slab, slabText } from "./slab";
 
 export type Arrangement = PlaneName | "all";
@@ -152,7 +152,7 @@ function recordingOf({ kind, dtype, times, levels }: Channel): string {
  * tiles of a mosaic. The channels of a configured dataset are sorted by name, so its largest image
  * counts as the first. Images of another kind, such as probabilities of a segmentation, stay off.
  */
-function opened(dataset: Dataset): Channel[] {
+function initialChannels(dataset: Dataset): Channel[] {
   const images = dataset.channels.filter(
     (channel) => channel.kind !== "labels" && !COMPLEX_PART.test(channel.name),
   );
@@ -173,7 +173,7 @@ function opened(dataset: Dataset): Channel[] {
 }
 
 /** The first plane in which a channel is more than a line. */
-function filled(channel: Channel | undefined): PlaneName {
+function firstFilledPlane(channel: Channel | undefined): PlaneName {
   const size = channel?.levels[0]?.size ?? [1, 1, 1];
   const isFilled = (plane: PlaneName) =>
     at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1;
@@ -184,8 +184,8 @@ function filled(channel: Channel | undefined): PlaneName {
  * The initial view: the images of the file that belong together, centred, with the whole plane
  * visible.
  */
-export function beginning(dataset: Dataset): View {
-  const on = opened(dataset);
+export function initialView(dataset: Dataset): View {
+  const on = initialChannels(dataset);
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearestPure(channel.colour) : "";
@@ -205,7 +205,7 @@ export function beginning(dataset: Dataset): View {
     ? (endOf(on).map((length) => Math.floor(length / 2) + 0.5) as Triple)
     : middle(on[0]);
   const view: View = {
-    arrangement: filled(on[0]),
+    arrangement: firstFilledPlane(on[0]),
     at: place,
     zoom: 0,
     time: firstTime(on[0]),
@@ -246,7 +246,7 @@ function withDistinctColours(view: View, images: Channel[]): View {
   let changed = view;
   for (const [i, channel] of images.entries()) {
     if (keeps(colours[i] ?? "", i)) continue;
-    const colour = unused(taken, channel.composite_colour ?? "");
+    const colour = freeColour(taken, channel.composite_colour ?? "");
     taken.push(colour);
     changed = withShown(changed, channel, { colour });
   }
@@ -416,7 +416,7 @@ export function unknownIn(dataset: Dataset, hash: string): string[] {
  * the initial view are shown.
  */
 export function fromHash(dataset: Dataset, hash: string): View {
-  const view = beginning(dataset);
+  const view = initialView(dataset);
   const query = queryOf(hash);
   const plane = query.get("plane") as Arrangement;
   if (plane === "all" || PLANES.includes(plane)) view.arrangement = plane;

@@ -697,7 +697,7 @@ export class Viewer {
    * The labels of a channel that are in sight and how many visible voxels each has, counted in one
    * slice of the level that is on the screen.
    */
-  private async counted(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
+  private async labelCounts(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
     const pane = this.pane();
     const level = pane?.visible(channel)?.level;
     const wanted = pane && this.boxOf(pane, channel, null);
@@ -719,7 +719,7 @@ export class Viewer {
 
   /** The labels of a channel in sight with their names, with most voxels first. */
   private async seen(channel: Channel, signal: AbortSignal): Promise<SeenLabels> {
-    const counts = await this.counted(channel, signal);
+    const counts = await this.labelCounts(channel, signal);
     const most = [...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
     const ids = most.map(([id]) => id);
     // A table of names that is wrong must not hide the ids.
@@ -733,7 +733,7 @@ export class Viewer {
     const found = new Map<string, string[]>();
     for (const channel of visible(this.dataset, this.view)) {
       if (channel.kind !== "labels") continue;
-      const counts = await this.counted(channel, this.ending.signal).catch(() => null);
+      const counts = await this.labelCounts(channel, this.ending.signal).catch(() => null);
       if (counts && counts.size <= MAX_COLOURS) found.set(channel.name, [...counts.keys()]);
     }
     return found;
