@@ -9,7 +9,7 @@ import {
   labelOf,
   type Notice,
   type PlaneName,
-  sound,
+  requireOk,
 } from "./data";
 import { h, sheet, table } from "./dom";
 import { PLANES } from "./geometry";
@@ -27,14 +27,15 @@ type About = Dataset & {
 /** A tile that reads more stored voxels than this is slow. */
 const MAX_READ = 2 ** 24;
 
-/** The description with warnings and attributes; without them, if the server does not have it. */
+/** The description with warnings and attributes; without them from a server that has none. */
 async function load(dataset: Dataset): Promise<About> {
   const path = `datasets/${addressOf(dataset)}`;
   const full = await fetch(`${path}/about.json`);
-  return (await (await sound(full.ok ? full : await fetch(`${path}.json`))).json()) as About;
+  const response = full.ok ? full : await fetch(`${path}.json`);
+  return (await (await requireOk(response)).json()) as About;
 }
 
-/** Why tiles of a channel in a plane are slow, and what helps; null if they are not. */
+/** Why tiles of a channel in a plane are slow, and what helps; null if they are not slow. */
 function reason(channel: Channel, plane: PlaneName): string | null {
   const axis = PLANES.indexOf(plane);
   const most = Math.max(0, ...channel.levels.map((level) => level.voxels_read?.[axis] ?? 0));
@@ -162,11 +163,11 @@ function attributes(objects: [string, Record<string, string>][]): HTMLElement[] 
   const list = h("div", {});
   const show = (words: string) => {
     const hasWords = wordFilter(words);
-    const found = objects.flatMap(([path, all]) => {
-      const rows = Object.entries(all).filter((row) => hasWords([path, ...row].join(" ")));
+    const parts = objects.flatMap(([path, values]) => {
+      const rows = Object.entries(values).filter((row) => hasWords([path, ...row].join(" ")));
       return rows.length ? [h("h4", {}, path), table(["Attribute", "Value"], rows)] : [];
     });
-    list.replaceChildren(...(found.length ? found : [h("p", {}, "No attribute has these words.")]));
+    list.replaceChildren(...(parts.length ? parts : [h("p", {}, "No attribute has these words.")]));
   };
   show("");
   const field = h("input", {
@@ -190,6 +191,6 @@ export function aboutSheet(dataset: Dataset): HTMLDialogElement {
   return sheet("About this file", body);
 }
 
-/** Why the first slow channel of these is slow in a plane; null if none is known to be. */
+/** Why the first channel that is slow in a plane is slow; null if none is known to be. */
 export const slowness = (channels: Channel[], plane: PlaneName): string | null =>
   channels.map((channel) => reason(channel, plane)).find((text) => text !== null) ?? null;

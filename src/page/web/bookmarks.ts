@@ -11,7 +11,7 @@ interface Bookmark {
 
 const KEY = "voltile-bookmarks";
 
-/** The bookmarks in a JSON text; throws an error that says what was expected. */
+/** The bookmarks in a JSON text; of another text, throws an error that says what is expected. */
 function read(text: string): Bookmark[] {
   let all: unknown;
   try {
@@ -19,8 +19,8 @@ function read(text: string): Bookmark[] {
   } catch {
     all = null;
   }
-  const isBookmark = (one: unknown): one is Bookmark => {
-    const { name, view } = (one ?? {}) as Partial<Bookmark>;
+  const isBookmark = (bookmark: unknown): bookmark is Bookmark => {
+    const { name, view } = (bookmark ?? {}) as Partial<Bookmark>;
     return typeof name === "string" && typeof view === "string" && view.startsWith("#");
   };
   if (!Array.isArray(all) || !all.every(isBookmark))
@@ -56,19 +56,20 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     }
     show();
   };
-  const line = (one: Bookmark) => {
-    const link = h("a", { href: one.view, onclick: () => dialog.close() }, one.name);
-    // Bookmarks of other datasets say of which.
-    const tokenLabel = tokenOf(one.view) === token ? null : h("small", {}, tokenOf(one.view));
-    const remove = iconButton("close", `Remove ${one.name}`, () =>
-      keep(kept().filter((other) => !isSame(one, other))),
+  const line = (bookmark: Bookmark) => {
+    const link = h("a", { href: bookmark.view, onclick: () => dialog.close() }, bookmark.name);
+    // Bookmarks of other datasets name the dataset.
+    const own = tokenOf(bookmark.view);
+    const tokenLabel = own === token ? null : h("small", {}, own);
+    const remove = iconButton("close", `Remove ${bookmark.name}`, () =>
+      keep(kept().filter((other) => !isSame(bookmark, other))),
     );
     return h("li", {}, link, tokenLabel, remove);
   };
   const show = () => {
     const all = kept();
-    const own = all.filter((one) => tokenOf(one.view) === token);
-    const others = all.filter((one) => !own.includes(one));
+    const own = all.filter((bookmark) => tokenOf(bookmark.view) === token);
+    const others = all.filter((bookmark) => !own.includes(bookmark));
     list.replaceChildren(...[...own, ...others].map(line));
     saveButton.hidden = !all.length;
   };
@@ -85,7 +86,7 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
     const wanted = name.value.trim();
     if (!wanted) return;
     // A bookmark of this dataset with the same name is replaced.
-    const others = kept().filter((one) => !(one.name === wanted && tokenOf(one.view) === token));
+    const others = kept().filter((each) => each.name !== wanted || tokenOf(each.view) !== token);
     keep([...others, { name: wanted, view }], `Kept “${wanted}”.`);
     name.value = "";
   };
@@ -103,9 +104,9 @@ export function bookmarksSheet(view: string): HTMLDialogElement {
       if (text === undefined) return;
       try {
         const before = kept();
-        const found = read(text);
-        const added = found.filter((one) => !before.some((other) => isSame(one, other)));
-        keep([...before, ...added], `${added.length} of ${found.length} bookmarks are new.`);
+        const loaded = read(text);
+        const added = loaded.filter((bookmark) => !before.some((other) => isSame(bookmark, other)));
+        keep([...before, ...added], `${added.length} of ${loaded.length} bookmarks are new.`);
       } catch (error) {
         says.textContent = (error as Error).message;
       }

@@ -23,6 +23,7 @@ export interface BoxEvents {
   drag(): void;
 }
 
+/** The bytes of each component of a voxel, by its type. */
 const BYTES: Record<string, number> = {
   bool: 1,
   uint8: 1,
@@ -37,13 +38,14 @@ const BYTES: Record<string, number> = {
   int64: 8,
   float64: 8,
 };
-const TIFF = ["uint8", "int16", "uint16", "float32"];
+/** The types of voxels that TIFF files can have. */
+const TIFF_TYPES = ["uint8", "int16", "uint16", "float32"];
 
 /**
  * The channels that can be in one TIFF file, a given channel first: up to six images of one type,
  * whose voxels have one size and direction.
  */
-function together(channels: Channel[], channel: Channel, level: number): Channel[] {
+function joinable(channels: Channel[], channel: Channel, level: number): Channel[] {
   if (channel.kind !== "image") return [];
   const traits = ({ kind, dtype, times, space, voxel_size, voxel_unit, levels }: Channel) =>
     JSON.stringify([kind, dtype, times, space, voxel_size, voxel_unit, levels[level]?.factor]);
@@ -68,8 +70,8 @@ export function atLevel(
     const factor = level?.factor[axis] ?? 1;
     const length = level?.size[axis] ?? 1;
     first[axis] = Math.min(Math.floor(start[axis] / factor), length - 1);
-    const last = Math.min(Math.ceil(end[axis] / factor), length);
-    size[axis] = Math.max(1, last - first[axis]);
+    const levelEnd = Math.min(Math.ceil(end[axis] / factor), length);
+    size[axis] = Math.max(1, levelEnd - first[axis]);
   }
   return { start: first, size };
 }
@@ -246,12 +248,12 @@ class BoxSheet {
     this.npy.download = `${dataset.token}-${channel.name}-${corner}.npy`;
     this.tif.href = tif;
     this.tif.download = `${dataset.token}-${channel.name}-${corner}.tif`;
-    const joined = together(channels, channel, level);
+    const joined = joinable(channels, channel, level);
     const names = joined.map(({ name }) => name).join();
     this.allTif.href = tif.replace(`/${channel.name}/`, `/${names}/`);
     this.allTif.download = `${dataset.token}-${corner}.tif`;
     this.allTif.textContent = `.tif, ${joined.length} channels`;
-    const isTiff = TIFF.includes(channel.dtype);
+    const isTiff = TIFF_TYPES.includes(channel.dtype);
     this.allTif.hidden = !isTiff || joined.length < 2;
     this.tif.hidden = !isTiff || (channel.kind === "rgb" && channel.dtype !== "uint8");
   }

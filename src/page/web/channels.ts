@@ -19,7 +19,7 @@ import {
  */
 function showing(dataset: Dataset, view: View, names: string[]): View {
   const shown = structuredClone(view.shown);
-  for (const [name, one] of Object.entries(shown)) one.on = names.includes(name);
+  for (const [name, look] of Object.entries(shown)) look.on = names.includes(name);
   const first = dataset.channels.find(({ name }) => names.includes(name));
   const stays = !first || drawable(dataset, view).includes(first);
   const place = stays ? {} : { at: middle(first), zoom: 0, time: firstTime(first) };
@@ -28,12 +28,12 @@ function showing(dataset: Dataset, view: View, names: string[]): View {
   return coloured(dataset, ranged(dataset, { ...view, ...place, shown }, lead ?? null, {}));
 }
 
-const onIn = (dataset: Dataset, view: View): string[] =>
+const visibleNames = (dataset: Dataset, view: View): string[] =>
   dataset.channels.filter((channel) => isOn(view, channel)).map(({ name }) => name);
 
 /** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
 export function switched(dataset: Dataset, view: View, channel: Channel): View {
-  const on = onIn(dataset, view);
+  const on = visibleNames(dataset, view);
   let names = [channel.name];
   if (on.includes(channel.name)) names = on.filter((name) => name !== channel.name);
   else if (drawable(dataset, view).includes(channel)) names = [...on, channel.name];
@@ -42,7 +42,7 @@ export function switched(dataset: Dataset, view: View, channel: Channel): View {
 
 /** A view with one channel alone; if it is alone already, with the channels shown before. */
 export function solo(dataset: Dataset, view: View, channel: Channel): View {
-  const on = onIn(dataset, view);
+  const on = visibleNames(dataset, view);
   if (on.join() !== channel.name)
     return { ...showing(dataset, view, [channel.name]), before: on.length > 1 ? on : view.before };
   return view.before ? { ...showing(dataset, view, view.before), before: null } : view;

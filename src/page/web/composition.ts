@@ -61,7 +61,7 @@ export function subjectOf(screen: Screen): Subject {
     return { ...view, time, at: point };
   };
   return {
-    of: (moment, only) => {
+    picturesAt: (moment, only) => {
       const moved = viewAt(moment);
       return pictureOf(screen, only ? solo(dataset, moved, only) : moved);
     },
@@ -74,12 +74,12 @@ export function subjectOf(screen: Screen): Subject {
 /** The pictures that can be made of a view, at the place and zoom of the panes. */
 function pictureOf(screen: Screen, view: View): PictureOf {
   const { dataset } = screen.scene;
-  const { width, height } = screen.box.getBoundingClientRect();
+  const box = screen.box.getBoundingClientRect();
   const ratio = window.devicePixelRatio;
   const onScreen: Choice = {
     says: "As on the screen",
-    width: Math.round(width * ratio),
-    height: Math.round(height * ratio),
+    width: Math.round(box.width * ratio),
+    height: Math.round(box.height * ratio),
     planes: screen.panes.flatMap((pane) => screenPlane(screen, pane, view) ?? []),
     titles: [],
   };
@@ -103,12 +103,12 @@ function screenPlane(screen: Screen, pane: Pane, view: View): Plane | null {
   if (!drawn) return null;
   const ratio = window.devicePixelRatio;
   const box = screen.box.getBoundingClientRect();
-  const own = pane.element.getBoundingClientRect();
+  const paneBox = pane.element.getBoundingClientRect();
   const place: Place = {
-    left: Math.round((own.left - box.left) * ratio),
-    top: Math.round((own.top - box.top) * ratio),
-    width: Math.round(own.width * ratio),
-    height: Math.round(own.height * ratio),
+    left: Math.round((paneBox.left - box.left) * ratio),
+    top: Math.round((paneBox.top - box.top) * ratio),
+    width: Math.round(paneBox.width * ratio),
+    height: Math.round(paneBox.height * ratio),
   };
   return { ...drawn, ...place, ...contentOf(screen, pane, view), scale: pane.zoom() * ratio };
 }

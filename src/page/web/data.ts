@@ -3,8 +3,9 @@
 import { arrange } from "./space";
 
 export type Triple = [number, number, number];
-/** A row for each of x, y and z: the factors of x, y and z, and a shift. */
+/** Takes a voxel's index to its place, by a row each for x, y and z. */
 export type Matrix = [Row, Row, Row];
+/** The factors of x, y and z, and a shift. */
 type Row = [number, number, number, number];
 export type PlaneName = "xy" | "xz" | "yz";
 
@@ -16,10 +17,10 @@ export interface Level {
   factor: Triple;
   /** The planes in which the server has tiles of the level. */
   planes: PlaneName[];
-  /** The path of its dataset in the file; null if it is computed. */
+  /** The path of the level's dataset in the file; null if the level is computed. */
   path?: string | null;
   storage?: { layout: string; chunk?: number[] | null; filters: string[] } | null;
-  /** The stored voxels that a tile reads in the planes xy, xz and yz. */
+  /** How many stored voxels a tile reads, in the planes xy, xz and yz. */
   voxels_read?: Triple;
   /**
    * The most slices of the level that a slab in xy, xz and yz may have; absent if the server has
@@ -28,7 +29,7 @@ export interface Level {
   slab?: Triple;
 }
 
-/** How many sampled voxels have which values. */
+/** How often values occur among the sampled voxels. */
 export interface Histogram {
   /** The least and the greatest value. */
   lo: number;
@@ -41,15 +42,15 @@ export interface Channel {
   name: string;
   label: string | null;
   colour: string | null;
-  /** The letter of its colour beside other images. */
+  /** The letter of the colour that the channel gets when it is shown with other images. */
   composite_colour?: "C" | "M" | "Y" | "R" | "G" | "B" | null;
   kind: "image" | "labels" | "rgb";
-  /** Why it holds labels. */
+  /** Why the channel is taken for labels. */
   labels_because?: string | null;
   dtype: string;
   window: [number, number] | null;
   histogram?: Histogram | null;
-  /** The histogram without the 0.01 % least and greatest values; absent if it is the same. */
+  /** The histogram without the lowest and highest 0.01 %; absent if that makes no difference. */
   central_histogram?: Histogram | null;
   /** Null until the channel has been sampled. */
   percentiles?: unknown;
@@ -57,7 +58,7 @@ export interface Channel {
   times: number | null;
   /**
    * When time points were recorded: `step` seconds apart, the first at the date `began`. If they
-   * are uneven, `uneven` has the seconds of each time point after the first.
+   * are uneven, `uneven` has the time of each in seconds since the first.
    */
   timing?: { step: number; began: string | null; uneven?: number[] } | null;
   /** Why the channel could not be sampled. */
@@ -65,14 +66,14 @@ export interface Channel {
   voxel_size: Triple | null;
   voxel_unit: string | null;
   voxel_size_from?: string | null;
-  /**
-   * Where the channel's voxels lie in space: the matrix, the same in words, the unit of places in
-   * nanometres, and the matrices that replace it from later time points on.
-   */
+  /** Where the channel's voxels lie in space, if a file says it. */
   transform?: {
     matrix: Matrix;
+    /** The matrix in words. */
     in_words: string | null;
+    /** The length of the matrix's unit in nanometres. */
     nanometres: number;
+    /** The matrices that replace `matrix`, each from its time point on. */
     by_time?: { time: number; matrix: Matrix }[];
   } | null;
   orthogonal?: "isotropic" | "stored";
@@ -139,7 +140,7 @@ export const labelOf = (channel: Channel): string => channel.label ?? channel.na
 export const volume = (lengths: number[]): number =>
   lengths.reduce((product, length) => product * length, 1);
 
-export const sum = (numbers: number[]): number => numbers.reduce((all, each) => all + each, 0);
+export const sum = (numbers: number[]): number => numbers.reduce((total, each) => total + each, 0);
 
 /** The voxels of a channel at level 0, of all its time points. */
 export const voxelCount = (channel: Channel): number =>
@@ -149,7 +150,7 @@ export const voxelCount = (channel: Channel): number =>
 export const timeCount = (channels: Channel[]): number =>
   Math.max(1, ...channels.map(({ times }) => times ?? 1));
 
-/** Values that are declared as missing: as texts for 64-bit integers, and as numbers. */
+/** Values that are declared as missing, each as a text (exact for 64 bits) and as a number. */
 export type Missing = Set<string | number>;
 
 /** The values of an image that are declared as missing; other channels have none. */
@@ -164,20 +165,21 @@ export const isGap = (missing: Missing, value: number | bigint): boolean =>
     ? missing.has(String(value))
     : Number.isNaN(value) || missing.has(value);
 
-/** Whether a pixel of a channel may stand for missing data. */
+/** Whether a pixel of a channel may stand for missing data, as NaN does. */
 export const mayMiss = (channel: Channel): boolean =>
   channel.kind === "image" &&
   (channel.gaps === true ||
     (channel.missing ?? []).length > 0 ||
     channel.dtype.startsWith("float"));
 
-/** The values that are black and white (0 and 255) in a channel's tiles. */
+/** The values that a channel's tiles show as black (0) and white (255). */
 export function baseWindow(channel: Channel): [number, number] {
   return channel.window ?? [0, 255];
 }
 
 /**
- * Whether the values that are black and white are known; the server may still be measuring them.
+ * Whether it is known which values are black and white: those of `uint8` always, others once the
+ * server has measured them.
  */
 export const isMeasured = (channel: Channel): boolean =>
   channel.window !== null || channel.dtype === "uint8";
@@ -214,8 +216,8 @@ export function explain(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A successful response; an unsuccessful one becomes an Error with the server's own reason. */
-export async function sound(response: Response): Promise<Response> {
+/** Returns a successful response, and throws the server's own reason for any other one. */
+export async function requireOk(response: Response): Promise<Response> {
   if (response.ok) return response;
   const problem: unknown = await response.json().catch(() => null);
   const detail = (problem as { detail?: string } | null)?.detail;
@@ -228,10 +230,10 @@ const MAX_TRIES = 5;
  * A successful response for a tile or voxels; if the server is overloaded, it is asked again after
  * the time that it states.
  */
-export async function answer(url: string, init: RequestInit): Promise<Response> {
+export async function fetchWithRetry(url: string, init: RequestInit): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(url, init);
-    if (response.status !== 503 || attempt === MAX_TRIES) return sound(response);
+    if (response.status !== 503 || attempt === MAX_TRIES) return requireOk(response);
     await new Promise((resolve) =>
       setTimeout(resolve, 1000 * (Number(response.headers.get("Retry-After")) || 1)),
     );
@@ -240,13 +242,13 @@ export async function answer(url: string, init: RequestInit): Promise<Response> 
 
 /** The JSON of a successful response. */
 export async function loadJson<T>(address: string, init?: RequestInit): Promise<T> {
-  const response = await sound(await fetch(address, init));
+  const response = await requireOk(await fetch(address, init));
   return (await response.json()) as T;
 }
 
 /** The site with all datasets, or only with the datasets of some tokens. */
-export async function loadSite(only?: string[]): Promise<Site> {
-  const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";
+export async function loadSite(tokens?: string[]): Promise<Site> {
+  const query = tokens ? `?${new URLSearchParams({ tokens: tokens.join() })}` : "";
   const site = await loadJson<Site>(`datasets.json${query}`, { cache: "no-cache" });
   site.datasets.forEach(arrange);
   return site;
@@ -278,7 +280,7 @@ export function firstOf(channel: Channel): Triple {
 }
 
 /** Where a channel's voxels begin in its tiles, in voxels of a level. */
-export function shift(channel: Channel, level: Level): Triple {
+export function firstInTiles(channel: Channel, level: Level): Triple {
   const along = (axis: 0 | 1 | 2) => Math.floor((channel.offset?.[axis] ?? 0) / level.factor[axis]);
   return [along(0), along(1), along(2)];
 }
@@ -287,21 +289,21 @@ export function shift(channel: Channel, level: Level): Triple {
  * Where a channel's voxels end in its tiles, in voxels of a level: the level's size if the channel
  * has no offset.
  */
-export function end(channel: Channel, level: Level | undefined): Triple {
+export function endInTiles(channel: Channel, level: Level | undefined): Triple {
   if (!level) return [1, 1, 1];
-  const [x, y, z] = shift(channel, level);
+  const [x, y, z] = firstInTiles(channel, level);
   return [level.size[0] + x, level.size[1] + y, level.size[2] + z];
 }
 
 /**
- * The channels that can be drawn over a channel. In a registered dataset these are the channels of
- * the same space; elsewhere the channels of the same extent, and all channels with a known position
- * if the channel's own position is known.
+ * The channels that can be drawn over a channel, and the channel itself. In a registered dataset
+ * these are the channels of the same space; elsewhere the channels of the same extent and, if the
+ * channel's position is known, the other channels whose position is known.
  */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
-  const extent = (one: Channel) => end(one, one.levels[0]).join();
   if (channel.space !== undefined)
     return dataset.channels.filter((other) => other.space === channel.space);
+  const extent = (each: Channel) => endInTiles(each, each.levels[0]).join();
   return dataset.channels.filter(
     (other) => extent(other) === extent(channel) || (other.offset && channel.offset),
   );
@@ -309,10 +311,12 @@ export function companions(dataset: Dataset, channel: Channel): Channel[] {
 
 /** Where the last of several channels ends on the page along each axis, in voxels of level 0. */
 export function endOf(channels: Channel[]): Triple {
-  const longest = (axis: 0 | 1 | 2) =>
+  const furthest = (axis: 0 | 1 | 2) =>
     Math.max(
       1,
-      ...channels.map((channel) => beginOf(channel)[axis] + end(channel, channel.levels[0])[axis]),
+      ...channels.map(
+        (channel) => beginOf(channel)[axis] + endInTiles(channel, channel.levels[0])[axis],
+      ),
     );
-  return [longest(0), longest(1), longest(2)];
+  return [furthest(0), furthest(1), furthest(2)];
 }

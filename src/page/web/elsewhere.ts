@@ -34,7 +34,7 @@ const STOPS = 17;
  * The channels that Neuroglancer can show: the visible ones, and of a registered dataset also the
  * other images, which it can put into the same space.
  */
-function offered(dataset: Dataset, view: View): Channel[] {
+function offeredChannels(dataset: Dataset, view: View): Channel[] {
   const seen = visible(dataset, view);
   const others = dataset.channels.filter(
     (channel) => channel.transform && channel.kind === "image" && !seen.includes(channel),
@@ -44,8 +44,9 @@ function offered(dataset: Dataset, view: View): Channel[] {
 
 /** A view in which these channels are on, each image in a colour of its own. */
 function allOn(dataset: Dataset, view: View, channels: Channel[]): View {
-  const on = channels.map((channel) => [channel.name, { ...shownOf(view, channel), on: true }]);
-  return coloured(dataset, { ...view, shown: { ...view.shown, ...Object.fromEntries(on) } });
+  const shown = { ...view.shown };
+  for (const channel of channels) shown[channel.name] = { ...shownOf(view, channel), on: true };
+  return coloured(dataset, { ...view, shown });
 }
 
 /** Without this, Neuroglancer draws images half transparent. */
@@ -88,6 +89,7 @@ function image(channel: Channel, { colour, window, gamma }: Shown): object {
   return { type: "image", ...OPAQUE, shader, shaderControls: { normalized: { range } } };
 }
 
+/** The shader of colour images. */
 const RGB =
   "void main() { emitRGB(vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))); }\n";
 
@@ -111,7 +113,7 @@ interface Scenery {
   dataset: Dataset;
   view: View;
   /**
-   * The channels in the order in which they are drawn; Neuroglancer's images hide the layers below.
+   * The channels in the order in which they are drawn: images first, as they hide the layers below.
    */
   channels: Channel[];
   time: number;
@@ -170,7 +172,7 @@ function layerOf(scenery: Scenery, channel: Channel): object {
   };
 }
 
-/** Neuroglancer's state for a view whose lead is its first channel. */
+/** Neuroglancer's state for a view; coordinates are voxels of `first`, unless it lies in space. */
 function stateOf(scenery: Scenery, first: Channel, zoom: number): object {
   const { dataset, view, time, timeAxis } = scenery;
   const size = sizeOf(first);
@@ -196,23 +198,23 @@ function stateOf(scenery: Scenery, first: Channel, zoom: number): object {
 }
 
 /**
- * A Neuroglancer address that shows the view `seen`; with `all`, also the hidden images of a
+ * A Neuroglancer address that shows the view `current`; with `all`, also the hidden images of a
  * registered dataset. `ids` are the labels in sight, by channel. Null if there is no Neuroglancer
  * or if it can show none of the channels.
  */
 export function neuroglancer(
   site: Site,
   dataset: Dataset,
-  seen: View,
+  current: View,
   zoom: number,
   ids: Map<string, string[]>,
   all = false,
 ): string | null {
-  const offers = offered(dataset, seen);
+  const offers = offeredChannels(dataset, current);
   const [first] = offers;
   if (!site.neuroglancer || !first) return null;
   const images = offers.filter((channel) => channel.kind !== "labels");
-  const view = all ? allOn(dataset, seen, offers) : seen;
+  const view = all ? allOn(dataset, current, offers) : current;
   const scenery: Scenery = {
     dataset,
     view,

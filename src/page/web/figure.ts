@@ -9,6 +9,7 @@ import { clamp } from "./geometry";
 import { type Code } from "./paint";
 import { type BarLook, type Choice, enlarged, type Extras, png, sideBySide } from "./picture";
 
+/** The most pixels of a picture, which browsers can still draw. */
 const MAX_PIXELS = 64e6;
 const FACTORS = [1, 2, 4];
 const PLACES: BarLook["place"][] = ["bottom left", "bottom right", "top left", "top right"];
@@ -22,7 +23,7 @@ export interface Moment {
   time?: number;
 }
 
-/** The pictures that can be made at a moment. */
+/** The pictures that can be made at a moment, with their caption and the name of their file. */
 export interface PictureOf {
   choices: Choice[];
   caption: string;
@@ -32,8 +33,8 @@ export interface PictureOf {
 
 /** The pictures that can be made of a view. */
 export interface Subject {
-  /** The pictures of the view at a moment, of all its channels or of one. */
-  of(moment: Moment, only?: Channel): PictureOf;
+  /** The pictures of the view at a moment; with `only`, of that channel alone. */
+  picturesAt(moment: Moment, only?: Channel): PictureOf;
   /** The images that are shown. */
   images: Channel[];
   /** The axes that a sequence can go along. */
@@ -115,7 +116,7 @@ class PictureSheet {
     private readonly subject: Subject,
     private readonly failed: (error: unknown) => void,
   ) {
-    const { choices, caption } = subject.of({});
+    const { choices, caption } = subject.picturesAt({});
     this.choices = choices;
     this.radios = choices.map((_, i) => this.radio(i));
     this.sizes = choices.map(() => h("span", {}));
@@ -250,29 +251,29 @@ class PictureSheet {
 
   /** The picture of a moment. */
   private async file(moment: Moment): Promise<PictureFile> {
-    const whole = this.subject.of(moment);
-    let choice = this.chosen(whole);
+    const merge = this.subject.picturesAt(moment);
+    let picture = this.chosen(merge);
     if (this.isBeside()) {
       const channels = this.subject.images.map((channel): [string, Choice] => [
         labelOf(channel),
-        this.chosen(this.subject.of(moment, channel)),
+        this.chosen(this.subject.picturesAt(moment, channel)),
       ]);
-      choice = sideBySide([...channels, ["merge", choice]]);
+      picture = sideBySide([...channels, ["merge", picture]]);
     }
     const { length, place, colour } = kept;
     const extras: Extras = {
       bar: kept.bar ? { length, place, colour } : null,
       line: kept.line,
-      caption: kept.caption ? whole.caption : "",
+      caption: kept.caption ? merge.caption : "",
     };
     const texts = {
-      Title: whole.name,
-      Description: whole.caption,
+      Title: merge.name,
+      Description: merge.caption,
       Source: location.href,
       Software: "voltile",
     };
-    const bytes = await png(enlarged(choice, kept.factor), extras, texts, this.ending.signal);
-    return { bytes, name: whole.name };
+    const bytes = await png(enlarged(picture, kept.factor), extras, texts, this.ending.signal);
+    return { bytes, name: merge.name };
   }
 
   /** The number in a field, within the axis; `otherwise` if the field is empty. */
@@ -291,12 +292,12 @@ class PictureSheet {
       if (error) this.failed(error);
       else parts.push(part as Uint8Array<ArrayBuffer>);
     });
-    let first = "";
+    let firstName = "";
     for (let i = 0; i < count; i += 1) {
       const number = from <= to ? from + i : from - i;
       this.button.textContent = `Drawing ${i + 1} of ${count} …`;
       const { bytes, name } = await this.file({ [axis.key]: number });
-      first ||= name;
+      firstName ||= name;
       // All numbers have the same length, so that sorted names are in order.
       const padded = String(number).padStart(digits, "0");
       // PNG files are compressed already.
@@ -305,7 +306,7 @@ class PictureSheet {
       entry.push(bytes, true);
     }
     zip.end();
-    const name = renumbered(first, axis.letter, from, `${from}-${to}`);
+    const name = renumbered(firstName, axis.letter, from, `${from}-${to}`);
     save(new Blob(parts), "application/zip", `${name}.zip`);
   }
 
@@ -329,8 +330,8 @@ class PictureSheet {
 }
 
 /**
- * The name of a file with another text in place of the number after a letter. The number stands at
- * the end; the same letter and number may also be in the token before.
+ * The name of a file with another text in place of the number after a letter: `a_z7_xy_z007` of
+ * `a_z7_xy_z7`. The last such number counts, as the token before may have the same.
  */
 function renumbered(name: string, letter: string, number: number, text: string): string {
   const start = name.lastIndexOf(`_${letter}${number}`) + 2;

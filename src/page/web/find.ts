@@ -1,11 +1,11 @@
-// Looks for a label in the coarsest level, slab by slab.
+// Looks for a label in the coarsest level, block by block.
 
-import { beginOf, type Channel, type Dataset, shift, type Triple } from "./data";
+import { beginOf, type Channel, type Dataset, firstInTiles, type Triple } from "./data";
 import { at } from "./geometry";
 import { boxAddress, readBox } from "./voxels";
 
-/** The voxels of a slab, which is read by one request. */
-const SLAB = 2 ** 20;
+/** The voxels of a block of slices, which is read by one request. */
+const BLOCK = 2 ** 20;
 /** A search ends after this many voxels. */
 const MAX_SEARCHED = 2 ** 28;
 
@@ -24,7 +24,7 @@ export async function findLabel(
   const level = channel.levels.at(-1);
   if (!level) return null;
   const [columns, rows, slices] = level.size;
-  const thickness = Math.max(1, Math.floor(SLAB / (columns * rows)));
+  const thickness = Math.max(1, Math.floor(BLOCK / (columns * rows)));
   const last = Math.min(slices, Math.ceil(MAX_SEARCHED / (columns * rows)));
   for (let z = 0; z < last; z += thickness) {
     progress(z / last);
@@ -35,7 +35,7 @@ export async function findLabel(
     const wanted = typeof ids[0] === "bigint" ? BigInt(id) : Number(id);
     const indices: number[] = [];
     for (let i = 0; i < ids.length; i += 1) if (ids[i] === wanted) indices.push(i);
-    // Of all voxels of the label in the slab, the one in the middle of the list.
+    // Of the label's voxels in the block, the middle one of the list, mostly not at the edge.
     const middle = indices[indices.length >> 1];
     if (middle === undefined) continue;
     const voxel: Triple = [
@@ -43,7 +43,7 @@ export async function findLabel(
       Math.floor(middle / columns) % rows,
       z + Math.floor(middle / columns / rows),
     ];
-    const first = shift(channel, level);
+    const first = firstInTiles(channel, level);
     const begin = beginOf(channel);
     // The centre of the voxel.
     return voxel.map(

@@ -10,14 +10,14 @@
 import {
   beginOf,
   type Channel,
-  end,
+  endInTiles,
   endOf,
+  firstInTiles,
   type Level,
   type PlaneName,
-  shift,
   type Triple,
 } from "./data";
-import { around, type Slab, touched } from "./slab";
+import { around, mostTouched, type Slab } from "./slab";
 
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
@@ -51,27 +51,28 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
 }
 
 /** The most slices of a level that a slab may have. */
-const limit = (level: Level, plane: PlaneName): number =>
+const mostSlices = (level: Level, plane: PlaneName): number =>
   at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
 
 /** Whether the server projects a slab at a level. */
 function hasSlab(channel: Channel, level: Level, plane: PlaneName, slab: Slab): boolean {
   const axis = AXES[plane].slice;
-  const slices = touched(slab, at(level.factor, axis), at(end(channel, level), axis));
-  return slices <= limit(level, plane);
+  const slices = mostTouched(slab, at(level.factor, axis), at(endInTiles(channel, level), axis));
+  return slices <= mostSlices(level, plane);
 }
 
 /**
- * A slab, made thinner if the server does not project it at any level; null if it projects none.
+ * The slab, made thinner if the server does not project it at any level; null if the server
+ * projects no slabs of the channel.
  */
-function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
+function limitedSlab(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
   const axis = AXES[plane].slice;
   const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
   if (offered.some((level) => hasSlab(channel, level, plane, slab))) return slab;
   // A slab of this many slices touches at most one more slice of the level than it fills.
-  const thickest = offered.map((level) => (limit(level, plane) - 1) * at(level.factor, axis));
+  const thickest = offered.map((level) => (mostSlices(level, plane) - 1) * at(level.factor, axis));
   const most = Math.max(0, ...thickest);
-  const count = at(end(channel, channel.levels[0]), axis);
+  const count = at(endInTiles(channel, channel.levels[0]), axis);
   return most > 0 ? { ...slab, slices: Math.min(slab.slices, most, count) } : null;
 }
 
@@ -86,14 +87,14 @@ interface GridLevel {
   height: number;
   /** Whether the server draws the plane, and the slab that is shown, at this level. */
   offered: boolean;
-  /** The stored voxels that a tile reads. */
+  /** How many stored voxels a tile reads. */
   reads: number;
   /** The thickness of a slice in voxels of level 0. */
   thickness: number;
-  /** The number of slices; infinite if other channels have more. */
+  /** The number of slices; infinite if other channels have more, beyond which nothing is shown. */
   slices: number;
   /** The heights of a pixel and of a voxel, in the same unit; equal unless pixels are square. */
-  steps: [number, number];
+  heights: [number, number];
   /** The position of the channel's first voxel, and its size, in voxels of the level. */
   first: Triple;
   size: Triple;
@@ -111,9 +112,9 @@ export interface Box {
   /** Its first voxel and its size. */
   start: Triple;
   size: Triple;
-  /** Its columns. */
+  /** The number of its columns. */
   width: number;
-  /** Its row of voxels under each row of pixels. */
+  /** For each row of pixels that it covers, the row of the box that is drawn there. */
   rows: number[];
   /** Where it begins on the tile, in pixels; negative if it begins before the tile. */
   top: number;
@@ -126,8 +127,9 @@ export class Grid {
   readonly height: number;
   readonly rowHeight: number;
   readonly levels: GridLevel[];
-  /** Where its tiles begin: the point, and its position in units. */
+  /** The point at which the tiles begin. */
   private readonly begin: Triple;
+  /** Its position in the plane, in units. */
   readonly left: number;
   readonly top: number;
   /** The slab that is shown, as thick as the server allows it at some level; null for one slice. */
@@ -140,27 +142,30 @@ export class Grid {
     private readonly whole: Triple = endOf([channel]),
     slab: Slab | null = null,
   ) {
-    this.slab = slab && limited(slab, channel, plane);
+    this.slab = slab && limitedSlab(slab, channel, plane);
     this.rowHeight = rowHeight(channel, plane);
     this.begin = beginOf(channel);
-    ({ x: this.left, y: this.top } = this.place(this.begin));
-    const square = plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
-    this.levels = channel.levels.map((level) => this.level(channel, level, square, whole));
+    const corner = this.place(this.begin);
+    this.left = corner.x;
+    this.top = corner.y;
+    const isSquare =
+      plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
+    this.levels = channel.levels.map((level) => this.level(channel, level, isSquare, whole));
     const { column, row } = AXES[plane];
     this.width = at(whole, column);
     this.height = Math.max(1, Math.ceil(at(whole, row) * this.rowHeight - TINY));
   }
 
-  private level(channel: Channel, each: Level, square: boolean, whole: Triple): GridLevel {
-    const { level, factor, planes } = each;
+  private level(channel: Channel, source: Level, isSquare: boolean, whole: Triple): GridLevel {
+    const { level, factor, planes } = source;
     const voxel = channel.voxel_size;
     const { column, row, slice } = AXES[this.plane];
-    const size = end(channel, each);
+    const size = endInTiles(channel, source);
     const isShorter = at(endOf([channel]), slice) < at(whole, slice);
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
-    const height = square || this.plane === "xy" ? width : at(factor, row);
-    const rows = square
+    const height = isSquare || this.plane === "xy" ? width : at(factor, row);
+    const rows = isSquare
       ? (at(size, row) * this.rowHeight * at(factor, row)) / width
       : at(size, row);
     return {
@@ -171,19 +176,22 @@ export class Grid {
       height,
       offered:
         planes.includes(this.plane) &&
-        (!this.slab || hasSlab(channel, each, this.plane, this.slab)),
-      reads: at(each.voxels_read ?? [0, 0, 0], PLANES.indexOf(this.plane)),
+        (!this.slab || hasSlab(channel, source, this.plane, this.slab)),
+      reads: at(source.voxels_read ?? [0, 0, 0], PLANES.indexOf(this.plane)),
       thickness: at(factor, slice),
       slices: isShorter ? Infinity : at(size, slice),
-      steps: square
+      heights: isSquare
         ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)]
         : [1, 1],
-      first: shift(channel, each),
-      size: each.size,
+      first: firstInTiles(channel, source),
+      size: source.size,
     };
   }
 
-  /** The finest level whose pixels are not too small, at a number of screen pixels per unit. */
+  /**
+   * The finest level whose pixels are not too small, at a number of screen pixels per unit. Each
+   * level doubles the size of pixels.
+   */
   wanted(pixels: number): number {
     return Math.min(
       Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))),
@@ -198,9 +206,9 @@ export class Grid {
   best(pixels: number): number {
     let level = this.wanted(pixels);
     while (level > 0 && !this.levels[level]?.offered) level -= 1;
-    return this.levels[level]?.offered
-      ? level
-      : (this.levels.find(({ offered }) => offered)?.level ?? level);
+    if (this.levels[level]?.offered) return level;
+    // No finer level is offered, so the first one that is offered is coarser.
+    return this.levels.find(({ offered }) => offered)?.level ?? level;
   }
 
   /**
@@ -208,36 +216,38 @@ export class Grid {
    * more voxels than the `tiles` of `best` that are in sight. `best` itself if there is none.
    */
   coarser(best: number, tiles: number): number {
-    // If a slab is shown, a level that is not stored is computed slice by slice, which takes longer
-    // than all the tiles.
+    // Coarser levels that are not stored read more voxels for a tile. They are computed slice by
+    // slice, which for a slab takes longer than all the tiles.
     const most = (this.levels[best]?.reads ?? 0) * (this.slab ? 1 : tiles);
-    const found = this.levels
+    const candidates = this.levels
       .slice(best + 1, best + 1 + COARSER)
       .filter(({ offered, reads }) => offered && reads <= most);
-    return found.at(-1)?.level ?? best;
+    return candidates.at(-1)?.level ?? best;
   }
 
   /** The number of tiles of a level. */
   tiles(level: number): { columns: number; rows: number } {
-    const grid = this.levels[level];
-    if (!grid) return { columns: 0, rows: 0 };
-    return { columns: Math.ceil(grid.columns / TILE), rows: Math.ceil(grid.rows / TILE) };
+    const gridLevel = this.levels[level];
+    if (!gridLevel) return { columns: 0, rows: 0 };
+    return { columns: Math.ceil(gridLevel.columns / TILE), rows: Math.ceil(gridLevel.rows / TILE) };
   }
 
   /** The part of a tile inside the volume, in tile pixels; clipped to the finest level. */
   inside(level: number, column: number, row: number): Rectangle {
-    const grid = this.levels[level];
-    if (!grid) return { x: 0, y: 0, width: TILE, height: TILE };
-    const width = Math.min(grid.columns, (this.width - this.left) / grid.width) - column * TILE;
-    const height = Math.min(grid.rows, (this.height - this.top) / grid.height) - row * TILE;
+    const gridLevel = this.levels[level];
+    if (!gridLevel) return { x: 0, y: 0, width: TILE, height: TILE };
+    const width =
+      Math.min(gridLevel.columns, (this.width - this.left) / gridLevel.width) - column * TILE;
+    const height =
+      Math.min(gridLevel.rows, (this.height - this.top) / gridLevel.height) - row * TILE;
     return { x: 0, y: 0, width: Math.min(TILE, width), height: Math.min(TILE, height) };
   }
 
   /** The part of a tile inside the volume, in units of the plane. */
   bounds(level: number, column: number, row: number): Rectangle {
-    const grid = this.levels[level];
-    const width = grid?.width ?? 1;
-    const height = grid?.height ?? 1;
+    const gridLevel = this.levels[level];
+    const width = gridLevel?.width ?? 1;
+    const height = gridLevel?.height ?? 1;
     const inside = this.inside(level, column, row);
     return {
       x: this.left + column * TILE * width,
@@ -247,7 +257,7 @@ export class Grid {
     };
   }
 
-  /** The tile at a position in units. */
+  /** The tile at a position in units, or the nearest one. */
   tileAt(level: number, x: number, y: number): { column: number; row: number } {
     const { width = 1, height = 1 } = this.levels[level] ?? {};
     const { columns, rows } = this.tiles(level);
@@ -265,7 +275,8 @@ export class Grid {
   private slice(level: number, point: Triple): number {
     const { thickness = 1, slices = 1, first, size } = this.levels[level] ?? {};
     const { slice } = AXES[this.plane];
-    const number = Math.floor(Math.floor(at(point, slice) - at(this.begin, slice)) / thickness);
+    const finestNumber = Math.floor(at(point, slice) - at(this.begin, slice));
+    const number = Math.floor(finestNumber / thickness);
     return number < 0 && first && size
       ? at(first, slice) + at(size, slice)
       : Math.min(number, slices - 1);
@@ -278,22 +289,23 @@ export class Grid {
   }
 
   /**
-   * The slices that a tile shows, as in URLs: the number of the slice through a point, or the slab
-   * around it.
+   * The slices that a tile shows, as in URLs: the slice through a point (`7`), or the slab around
+   * it (`3-12.max`).
    */
   slices(level: number, point: Triple, offset: Triple): string {
     const { thickness = 1, first = [0, 0, 0], size = [1, 1, 1] } = this.levels[level] ?? {};
     if (!this.slab) return String(this.sliceNumber(level, point, offset));
     const { slice: axis } = AXES[this.plane];
-    const [from, to] = around(this.slab, Math.floor(at(point, axis)), at(this.whole, axis)).map(
-      (each) => (each - at(this.begin, axis)) / thickness,
-    ) as [number, number];
-    const end = at(first, axis) + at(size, axis);
-    // Beyond the end, nothing is shown.
-    const begin = to > 0 ? clamp(Math.floor(from), 0, end) : end;
-    const last = Math.max(begin + 1, Math.min(Math.ceil(to), end));
-    const shift = Math.floor(at(offset, axis) / thickness);
-    return `${begin + shift}-${last + shift}.${this.slab.mode}`;
+    const here = Math.floor(at(point, axis));
+    const [finestFrom, finestTo] = around(this.slab, here, at(this.whole, axis));
+    const from = (finestFrom - at(this.begin, axis)) / thickness;
+    const to = (finestTo - at(this.begin, axis)) / thickness;
+    const levelEnd = at(first, axis) + at(size, axis);
+    // A slab before the first slice begins at the end, where nothing is shown.
+    const begin = to > 0 ? clamp(Math.floor(from), 0, levelEnd) : levelEnd;
+    const end = Math.max(begin + 1, Math.min(Math.ceil(to), levelEnd));
+    const added = Math.floor(at(offset, axis) / thickness);
+    return `${begin + added}-${end + added}.${this.slab.mode}`;
   }
 
   /**
@@ -301,19 +313,19 @@ export class Grid {
    * its level; null if there are none.
    */
   box(level: number, column: number, row: number, point: Triple, margin = 0): Box | null {
-    const grid = this.levels[level];
-    if (!grid) return null;
+    const gridLevel = this.levels[level];
+    if (!gridLevel) return null;
     const { column: across, row: down, slice } = AXES[this.plane];
-    const { first, size: extent } = grid;
-    const [pixel, voxel] = grid.steps;
+    const { first, size: extent } = gridLevel;
+    const [pixelHeight, voxelHeight] = gridLevel.heights;
     // The row of voxels under each row of pixels, in the order of the server's formula, so that
     // both round alike.
-    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) => {
-      const pixels = TILE * row + i - margin;
-      return Math.floor((pixels * pixel) / voxel) - at(first, down);
+    const voxelRows = Array.from({ length: TILE + 2 * margin }, (_, i) => {
+      const pixelRow = TILE * row + i - margin;
+      return Math.floor((pixelRow * pixelHeight) / voxelHeight) - at(first, down);
     });
-    const above = shown.filter((each) => each < 0).length;
-    const rows = shown.slice(above).filter((each) => each < at(extent, down));
+    const above = voxelRows.filter((each) => each < 0).length;
+    const rows = voxelRows.slice(above).filter((each) => each < at(extent, down));
     const top = rows[0] ?? 0;
     const bottom = rows.at(-1) ?? 0;
     const tileLeft = column * TILE - at(first, across);

@@ -31,7 +31,7 @@ const EXAMPLES =
  * The position in the state of a Neuroglancer link, in voxels with the dataset's offset; null if
  * the text is no such state.
  */
-function neuroglancer(text: string, channel: Channel | undefined): Triple | null {
+function neuroglancerPosition(text: string, channel: Channel | undefined): Triple | null {
   let state: { position?: number[]; dimensions?: Record<string, [number, string]> };
   try {
     state = JSON.parse(decodeURIComponent(text));
@@ -43,16 +43,16 @@ function neuroglancer(text: string, channel: Channel | undefined): Triple | null
   const names = Object.keys(dimensions);
   const voxel = channel?.voxel_size ?? [1, 1, 1];
   const metre = metres(channel?.voxel_unit ?? null) ?? NANOMETRE;
-  const found = AXIS_NAMES.map((name, axis) => {
+  const voxels = AXIS_NAMES.map((name, axis) => {
     const value = position[names.indexOf(name)] ?? NaN;
     const scale = dimensions[name]?.[0] ?? NaN;
     return (value * scale) / (at(voxel, axis) * metre);
   });
-  return found.every(Number.isFinite) ? (found as Triple) : null;
+  return voxels.every(Number.isFinite) ? (voxels as Triple) : null;
 }
 
-/** Which slices or times there are. */
-const among = (count: number, first: number, what: string): string =>
+/** Says which slices or times there are. */
+const available = (count: number, first: number, what: string): string =>
   count === 1
     ? `there is only ${what} ${first}`
     : `there are ${what}s ${first} to ${first + count - 1}`;
@@ -74,9 +74,9 @@ export function parse(text: string, around: Surroundings): Target {
   const wrong = new Error(`“${trimmed.slice(0, 60)}” is no place. ${EXAMPLES}`);
   const state = /#!(.+)$/.exec(trimmed)?.[1];
   if (state !== undefined) {
-    const found = neuroglancer(state, channel);
-    if (!found) throw wrong;
-    return pointTarget(found, around);
+    const numbers = neuroglancerPosition(state, channel);
+    if (!numbers) throw wrong;
+    return pointTarget(numbers, around);
   }
   const hash = /#[^?#]+\?.*$/.exec(trimmed)?.[0];
   if (hash) return { kind: "hash", hash };
@@ -114,7 +114,7 @@ function pointTarget(numbers: Triple, around: Surroundings): Target {
 
 function timeTarget(time: number, dataset: Dataset): Target {
   const times = timeCount(dataset.channels);
-  if (time >= times) throw new Error(`There is no time ${time}: ${among(times, 0, "time")}.`);
+  if (time >= times) throw new Error(`There is no time ${time}: ${available(times, 0, "time")}.`);
   return { kind: "time", time };
 }
 
@@ -133,12 +133,13 @@ function sliceTarget(text: string, isAlone: boolean, around: Surroundings): Targ
   }
   const hasLabels = dataset.channels.some(({ kind }) => kind === "labels");
   if (isAlone && hasLabels && isLabel(text)) return { kind: "label", id: text };
-  throw new Error(`There is no slice ${text}: ${among(count, first, "slice")}.`);
+  throw new Error(`There is no slice ${text}: ${available(count, first, "slice")}.`);
 }
 
 /** Two or three numbers of voxels, or lengths, as voxels; null if the text is something else. */
 function position(text: string, channel: Channel | undefined): [number, number, number?] | null {
   const parts = /[,;]/.test(text) ? text.split(/[,;]/) : text.split(/\s+(?=-?[\d.])/);
+  // A number with an axis before it and a unit after it, if any: `120`, `x = 120`, `4.5 µm`.
   const read = parts.map((part) =>
     /^\s*(?:[xyz]\s*=?\s*)?(-?[\d.]+(?:e-?\d+)?)\s*([^\d\s.,]*)\s*$/i.exec(part),
   );
@@ -172,8 +173,8 @@ function inVoxels(value: number, unit: string, axis: number, channel: Channel | 
 const PAUSE = 200;
 
 /**
- * The field; `go` may throw, and what it says is shown. Labels with names are searched meanwhile,
- * and `choose` gets one of them.
+ * The sheet "Go to". `go` gets the text in its field; if it throws an error, the message is shown.
+ * While a name is typed, labels are searched by it, and `choose` gets the one that is chosen.
  */
 export function gotoSheet(
   go: (text: string) => void,
@@ -195,7 +196,7 @@ export function gotoSheet(
     className: "found",
     "aria-label": "Labels with this text in their names",
   });
-  let found: Named[] = [];
+  let matches: Named[] = [];
   let ending = new AbortController();
   let timer = 0;
   const take = (label: Named) => {
@@ -205,7 +206,7 @@ export function gotoSheet(
   const search = async () => {
     const { signal } = ending;
     try {
-      found = await searchNames(dataset, field.value.trim(), signal);
+      matches = await searchNames(dataset, field.value.trim(), signal);
     } catch (error) {
       if (!signal.aborted) says.textContent = explain(error);
       return;
@@ -216,13 +217,13 @@ export function gotoSheet(
         {},
         button(`${label.name} · ${label.id}`, () => take(label)),
       );
-    list.replaceChildren(...found.map(line));
+    list.replaceChildren(...matches.map(line));
   };
   const oninput = () => {
     window.clearTimeout(timer);
     ending.abort();
     ending = new AbortController();
-    found = [];
+    matches = [];
     list.replaceChildren();
     // Numbers are places.
     if (!hasNames || !/\p{L}/u.test(field.value)) return;
@@ -234,7 +235,8 @@ export function gotoSheet(
       go(field.value);
       dialog.close();
     } catch (error) {
-      if (found[0]) take(found[0]);
+      // A text that is no place may be a label's name.
+      if (matches[0]) take(matches[0]);
       else says.textContent = explain(error);
     }
   };

@@ -74,8 +74,8 @@ export class Notices {
   }
 }
 
-/** The line above the picture: the worst notice about the data, and a button that shows all. */
-export class Told {
+/** The line above the picture: the worst notice about the data, and a button for all notices. */
+export class WorstNotice {
   private readonly text = h("span", { className: "text" });
   private readonly all = h("button", { type: "button", className: "plain" });
   readonly element = h(
@@ -85,7 +85,7 @@ export class Told {
     this.all,
     iconButton("close", "Close the notice", () => this.close()),
   );
-  /** The text of the notice that was closed: it stays closed until the text is another one. */
+  /** The text of the notice that was closed; the line stays hidden until it has another text. */
   private closed = "";
 
   constructor(about: () => void) {
@@ -104,7 +104,7 @@ export class Told {
     this.element.classList.toggle("error", errors > 0);
     this.text.textContent = worst
       ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}`
-      : counted(errors, warnings);
+      : countsText(errors, warnings);
     this.element.hidden = this.text.textContent === this.closed || errors + warnings === 0;
     this.text.title = this.text.textContent;
     this.all.textContent =
@@ -113,7 +113,7 @@ export class Told {
 }
 
 /** The number of errors and of warnings about data. */
-export function counted(errors: number, warnings: number): string {
+export function countsText(errors: number, warnings: number): string {
   const some = (count: number, what: string) =>
     count ? [`${count} ${what}${count > 1 ? "s" : ""}`] : [];
   return [...some(errors, "error"), ...some(warnings, "warning")].join(", ");

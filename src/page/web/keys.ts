@@ -164,10 +164,10 @@ function isTaken(event: KeyboardEvent): boolean {
 /** Listens until the signal aborts. */
 export function listen(actions: Actions, signal: AbortSignal): void {
   const down = (event: KeyboardEvent) => {
-    const found = isTaken(event) ? undefined : KEYS.find((one) => one.matches(event));
-    if (!found) return;
+    const pressed = isTaken(event) ? undefined : KEYS.find((each) => each.matches(event));
+    if (!pressed) return;
     event.preventDefault();
-    found.acts(actions, event);
+    pressed.acts(actions, event);
   };
   document.addEventListener("keydown", down, { signal });
 }

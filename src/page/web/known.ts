@@ -30,7 +30,7 @@ export class Known {
   }
 
   /**
-   * The site, if the dataset is known as it is now; with an empty token, if all datasets are. Null
+   * The site, if the dataset is known as it is now (with an empty token, if all datasets are); null
    * otherwise.
    */
   now(token: string): Site | null {
@@ -51,7 +51,7 @@ export class Known {
     return this.whole && this.behind.size <= MANY ? this.renew([...this.behind]) : this.renew(null);
   }
 
-  /** Requests the datasets of some tokens, or all. */
+  /** Requests the datasets of some tokens, or all, and puts them in place of the known ones. */
   private async renew(tokens: string[] | null): Promise<Site> {
     const asked = tokens ?? [...this.behind];
     asked.forEach((token) => this.behind.delete(token));

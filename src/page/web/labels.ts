@@ -25,7 +25,7 @@ export interface LabelLook {
 export const isServed = ({ selected, shuffle, outlines }: LabelLook): boolean =>
   !selected && !shuffle && !outlines;
 
-/** The opacity, of 255, of labels that are not selected while one is. */
+/** The opacity (of 255) of all other labels while one is selected. */
 const DIMMED = 48;
 /** The 64-bit golden ratio, by which the server spreads ids over the colours. */
 const GOLDEN = 0x9e3779b97f4a7c15n;
@@ -54,9 +54,9 @@ function spread(shuffle: number): bigint {
  */
 export function labelColour(id: bigint, shuffle: number): Parts {
   const hash = (bits64(id * spread(shuffle)) >> 32n) * 6n;
-  const rise = Number((157n * ((hash >> 24n) & 255n)) / 255n);
   const high = 242;
   const low = 85;
+  const rise = Number((BigInt(high - low) * ((hash >> 24n) & 255n)) / 255n);
   const up = low + rise;
   const down = high - rise;
   const wheel: Parts[] = [
@@ -77,8 +77,12 @@ interface IndexedLabels {
   indices: Uint32Array;
 }
 
-function indexed(voxels: Values): IndexedLabels {
-  const known = new Map<number | bigint, number>();
+function indexLabels(voxels: Values): IndexedLabels {
+  // For each id its index in `ids`; files have numbers or 64-bit integers.
+  const known = new Map<number | bigint, number>([
+    [0, 0],
+    [0n, 0],
+  ]);
   const ids = ["0"];
   const indices = new Uint32Array(voxels.length);
   // Neighbours mostly have the same label.
@@ -88,21 +92,21 @@ function indexed(voxels: Values): IndexedLabels {
     const id = voxels[i] ?? 0;
     if (id !== previous) {
       previous = id;
-      index = Number(id) === 0 ? 0 : (known.get(id) ?? ids.push(String(id)) - 1);
-      known.set(id, index);
+      if (!known.has(id)) known.set(id, ids.push(String(id)) - 1);
+      index = known.get(id) ?? 0;
     }
     indices[i] = index;
   }
   return { ids, indices };
 }
 
-/** The colours of labels as the words of pixels, clear for the first, which is no label. */
+/** The pixel of each label, as a 32-bit word; clear for the first, which is no label. */
 function wordsOf(ids: string[], { selected, shuffle }: LabelLook): Uint32Array {
   const bytes = new Uint8ClampedArray(4 * ids.length);
   for (const [i, id] of ids.entries()) {
     if (i === 0) continue;
-    const beside = selected?.alone ? 0 : DIMMED;
-    const opacity = !selected || id === selected.id ? 255 : beside;
+    const unselected = selected?.alone ? 0 : DIMMED;
+    const opacity = !selected || id === selected.id ? 255 : unselected;
     bytes.set([...labelColour(BigInt(id), shuffle), opacity], 4 * i);
   }
   // Whole pixels are copied later, so the order of the bytes in a word does not matter.
@@ -120,7 +124,7 @@ export function drawLabels(
   { width, rows, top, left }: Box,
   look: LabelLook,
 ): void {
-  const { ids, indices } = indexed(voxels);
+  const { ids, indices } = indexLabels(voxels);
   const colours = wordsOf(ids, look);
   const words = new Uint32Array(pixels.buffer, pixels.byteOffset, side * side);
   // Labels are taken to go on outside of the box.

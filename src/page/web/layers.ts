@@ -13,7 +13,7 @@ import {
   beginOf,
   type Channel,
   type Dataset,
-  end,
+  endInTiles,
   endOf,
   isMeasured,
   mayMiss,
@@ -58,6 +58,7 @@ export interface Layer {
     voxels(level: number, row: number, column: number): { address: string; box: Box } | null;
   } | null;
   opacity: number;
+  /** Whether it is added to the layers below instead of covering them. */
   adds: boolean;
   /** Whether its tiles may have transparent pixels, where data is missing. */
   mayMiss: boolean;
@@ -67,10 +68,10 @@ const AS_IT_IS: Treatment = { name: "", table: null, clear: false };
 const AS_SERVED: Held = { window: null, gamma: 1 };
 
 /**
- * For each grey value of a tile that was drawn with the range and exponent `from`, the grey value
- * with those of `to`.
+ * For each grey value of a tile that was drawn with the range and exponent of `from`, the grey
+ * value that those of `to` give.
  */
-export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
+export function stretchTable(channel: Channel, from: Held, to: Held): Uint8Array {
   const [first, last] = from.window ?? baseWindow(channel);
   const [low, high] = to.window ?? baseWindow(channel);
   const span = high - low || 1e-9;
@@ -109,7 +110,10 @@ function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
 export const hasSlabs = (channel: Channel): boolean =>
   channel.kind === "image" && channel.levels.some(({ slab }) => slab);
 
-/** The path, up to the plane, of tiles with the view's ranges, exponents and colours. */
+/**
+ * The path, up to the plane, of tiles with the view's ranges, exponents and colours, such as
+ * `view/actin/c0:0:255:1:ff00ff,c1:90:4000:0.5:00ff00`.
+ */
 function viewPath(
   dataset: Dataset,
   channels: Channel[],
@@ -156,17 +160,17 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const labels = on.filter((channel) => channel.kind === "labels");
   const images = on.filter((channel) => channel.kind !== "labels");
   const shown = (channel: Channel) => drawnAs(scene, channel);
-  const maker = new Maker(scene, plane);
+  const maker = new LayerMaker(scene, plane);
   const drawn: ImageLayer[] = [];
-  const still: Channel[] = [];
+  const atRest: Channel[] = [];
   for (const channel of images) {
     if (channel.kind === "rgb") drawn.push({ channels: [channel], layer: maker.single(channel) });
-    else if (!shown(channel).held) still.push(channel);
+    else if (!shown(channel).held) atRest.push(channel);
   }
   for (const channel of images.filter((each) => shown(each).held)) {
     drawn.push({ channels: [channel], layer: maker.moving(channel, shown(channel)) });
   }
-  for (const bundle of bundles(still)) {
+  for (const bundle of bundles(atRest)) {
     const arePlain = bundle.every((channel) => isPlain(scene, channel, shown(channel)));
     // A grey channel alone has the address that other viewers ask for, too.
     for (const channels of arePlain ? byColour(bundle, shown) : [bundle]) {
@@ -198,8 +202,8 @@ function chooseAdded(drawn: ImageLayer[], shown: (channel: Channel) => Shown): v
 /** Groups of channels: each grey channel alone, and all channels in colours together. */
 function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Channel[][] {
   const grey = channels.filter((channel) => !shown(channel).colour);
-  const others = channels.filter((channel) => shown(channel).colour);
-  return [...grey.map((channel) => [channel]), ...(others.length ? [others] : [])];
+  const coloured = channels.filter((channel) => shown(channel).colour);
+  return [...grey.map((channel) => [channel]), ...(coloured.length ? [coloured] : [])];
 }
 
 /**
@@ -212,17 +216,17 @@ function bundles(channels: Channel[]): Channel[][] {
     const key = JSON.stringify([
       channel.times,
       beginOf(channel),
-      channel.levels.map((level) => [level.factor, end(channel, level)]),
+      channel.levels.map((level) => [level.factor, endInTiles(channel, level)]),
     ]);
-    const found = alike.get(key) ?? [[]];
-    if (found.at(-1)?.length === MAX_TOGETHER) found.push([]);
-    found.at(-1)?.push(channel);
-    alike.set(key, found);
+    const groups = alike.get(key) ?? [[]];
+    if (groups.at(-1)?.length === MAX_TOGETHER) groups.push([]);
+    groups.at(-1)?.push(channel);
+    alike.set(key, groups);
   }
   return [...alike.values()].flat();
 }
 
-class Maker {
+class LayerMaker {
   private readonly whole: Triple;
 
   constructor(
@@ -276,8 +280,8 @@ class Maker {
   }
 
   /**
-   * A text that changes when tiles of a live dataset do: with the ranges, and with the state of the
-   * file if the newest slice or time point is shown, which may be incomplete.
+   * A text that changes when tiles of a live dataset do: with the ranges, and for the newest slice
+   * or time point, which may be incomplete, with the state of the file.
    */
   private revision(channel: Channel, grid: Grid, point: number | null): string {
     const { dataset, view } = this.scene;
@@ -309,14 +313,13 @@ class Maker {
   group(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
     const { dataset } = this.scene;
     const [first] = channels as [Channel];
-    const own = viewPath(dataset, channels, shown);
-    const lossy =
+    const path = viewPath(dataset, channels, shown);
+    const hasPreviews =
       this.scene.adjust &&
-      channels.every((channel) => hasSlabs(channel) && isRangeKnown(channel, shown(channel)))
-        ? own
-        : null;
+      channels.every((channel) => hasSlabs(channel) && isRangeKnown(channel, shown(channel)));
+    const lossy = hasPreviews ? path : null;
     if (!channels.every((channel) => isPlain(this.scene, channel, shown(channel)))) {
-      return { ...this.layer(first, own, AS_IT_IS, lossy), mayMiss: channels.some(mayMiss) };
+      return { ...this.layer(first, path, AS_IT_IS, lossy), mayMiss: channels.some(mayMiss) };
     }
     if (channels.length === 1 && !shown(first).colour)
       return this.layer(first, this.pathOf(first), AS_IT_IS, lossy);
@@ -337,7 +340,7 @@ class Maker {
     const name = JSON.stringify([shown.colour, shown.window, shown.gamma, held, channel.window]);
     const layer = this.layer(channel, path, {
       name,
-      table: table(shown.colour, stretched(channel, held, shown)),
+      table: table(shown.colour, stretchTable(channel, held, shown)),
       clear: false,
     });
     return { ...layer, mayMiss: mayMiss(channel) };

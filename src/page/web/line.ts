@@ -21,7 +21,8 @@ import { boxAddress, isWithin, readVoxels, voxelAt } from "./voxels";
 
 const MAX_SAMPLES = 4096;
 /**
- * The number of samples of one request; their box has at most 64² voxels unless a line skips some.
+ * The number of samples of one request. The box around them has at most 64² voxels, unless the line
+ * has more than `MAX_SAMPLES` voxels and skips some.
  */
 const RUN = 64;
 /** The number of requests at once. */
@@ -79,17 +80,17 @@ async function profile(
     channel,
     values: places.map(() => null),
   }));
-  const reads = channels.flatMap((each) =>
-    Array.from(
-      { length: Math.ceil(places.length / RUN) },
-      (_, i) => () => readRun(dataset, view.time, each, places, i * RUN, signal),
-    ),
-  );
+  const reads: (() => Promise<void>)[] = [];
+  for (const each of channels) {
+    for (let begin = 0; begin < places.length; begin += RUN) {
+      reads.push(() => readRun(dataset, view.time, each, places, begin, signal));
+    }
+  }
   while (reads.length) await Promise.all(reads.splice(0, AT_ONCE).map((read) => read()));
   return { unit: unitOf(first), length: Math.hypot(along(column), along(row)), places, channels };
 }
 
-/** Reads a run of voxels of a channel by one request: the box around those that exist. */
+/** Reads the values of a run of places by one request, of the box around those in the channel. */
 async function readRun(
   dataset: Dataset,
   time: number,
@@ -198,20 +199,20 @@ export class LinePanel extends MeasurePanel {
     super("line", "Line", pane, scene, events);
   }
 
-  protected async found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
+  protected async resultBetween(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
     this.measured = null;
     const scene = this.scene();
     const { plane } = this.pane;
-    const found = await profile(scene, plane, from, to, signal);
-    const says = words(found.length, found.unit, 4);
+    const line = await profile(scene, plane, from, to, signal);
+    const says = words(line.length, line.unit, 4);
     this.measured = { plane, from, to, says };
     return [
       h("output", { className: "length" }, `Length ${says}`),
-      plot(found, scene.view),
+      plot(line, scene.view),
       h(
         "div",
         { className: "field buttons" },
-        ...this.csvButtons(csvOf(found, scene.dataset.offset)),
+        ...this.csvButtons(csvOf(line, scene.dataset.offset)),
       ),
     ];
   }

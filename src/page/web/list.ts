@@ -19,11 +19,11 @@ import {
 } from "./data";
 import { h } from "./dom";
 import { Grid, type Rectangle, TILE } from "./geometry";
-import { counted } from "./help";
+import { countsText } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
 import { wordFilter } from "./text";
-import { beginning, imagesOn, isOn, toHash } from "./view";
+import { imagesOn, initialView, isOn, toHash } from "./view";
 
 /** The coarsest level that is offered, which has the fewest tiles. */
 function coarsest(grid: Grid): number {
@@ -62,6 +62,8 @@ function middleTile({ grid, address }: Layer): CardTile {
 function picture(layers: Layer[]): { frame: HTMLElement; images: Pending[] } | null {
   const [first] = layers;
   if (!first) return null;
+  // Of the other layers, only the tiles of a mosaic: other images are added, and labels have clear
+  // pixels.
   const shown = layers.filter(
     (layer) => layer === first || (!layer.adds && !layer.treatment.clear),
   );
@@ -121,7 +123,7 @@ class Card {
     readonly dataset: Dataset,
     private readonly site: Site,
   ) {
-    const view = beginning(dataset);
+    const view = initialView(dataset);
     const first = dataset.channels.find((channel) => isOn(view, channel));
     const lead = imagesOn(dataset, view)[0];
     this.waits = site.adjust === true && view.oneRange && !!lead && !isMeasured(lead);
@@ -150,7 +152,7 @@ class Card {
   private show(dataset: Dataset): void {
     const { mounts } = this.site;
     const adjust = this.site.adjust === true;
-    const initial = beginning(dataset);
+    const initial = initialView(dataset);
     const view = adjust ? withOneRange(dataset, initial) : initial;
     // The middle of a series, as the first time point may be blank.
     const shown = dataset.channels.find((channel) => isOn(view, channel));
@@ -179,7 +181,7 @@ class Card {
   private async measure(tries = MEASURING_TRIES): Promise<void> {
     this.waits = false;
     const dataset = await loadDataset(this.dataset.token).catch(() => null);
-    const [lead] = dataset ? imagesOn(dataset, beginning(dataset)) : [];
+    const [lead] = dataset ? imagesOn(dataset, initialView(dataset)) : [];
     if (!this.element.isConnected) {
       this.waits = true;
     } else if (lead && !isMeasured(lead) && !lead.problem && tries > 1) {
@@ -191,10 +193,10 @@ class Card {
   }
 }
 
-/** The mark of a card whose dataset has errors or warnings. */
+/** The mark of a card whose dataset has errors or warnings; false for other datasets. */
 function mark({ noticed }: Dataset): HTMLElement | false {
   const { errors = 0, warnings = 0 } = noticed ?? {};
-  const says = counted(errors, warnings);
+  const says = countsText(errors, warnings);
   return (
     says !== "" &&
     h(
@@ -314,22 +316,22 @@ export class List {
   }
 
   /** The datasets in which all words occur, in order. */
-  private found(): Dataset[] {
+  private matches(): Dataset[] {
     const { words } = this.choice;
     const text = ({ token, folder, channels }: Dataset) =>
       [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
     const hasWords = wordFilter(words);
-    const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
-    return found.sort(ORDERS[this.choice.order]?.compare);
+    const matches = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset)));
+    return matches.sort(ORDERS[this.choice.order]?.compare);
   }
 
-  /** Says how many datasets there are and were found. */
-  private tellCount(found: number): void {
+  /** Says how many datasets there are, and how many of them have the words (`matching`). */
+  private tellCount(matching: number): void {
     const all = this.site.datasets.length;
     const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
-    const isAll = found === all;
-    this.count.textContent = isAll ? counted : `${found.toLocaleString("en")} of ${counted}`;
-    this.nothing.hidden = found > 0;
+    const isAll = matching === all;
+    this.count.textContent = isAll ? counted : `${matching.toLocaleString("en")} of ${counted}`;
+    this.nothing.hidden = matching > 0;
     if (all) this.nothing.textContent = "No dataset has these words.";
     else if (this.site.protected)
       this.nothing.textContent = "No datasets are shown without a secret.";
@@ -348,13 +350,14 @@ export class List {
     return [...groups].sort(([a], [b]) => byName.compare(a, b));
   }
 
-  /** Computes where everything is. */
+  /** Computes the place of every heading and card, and draws those in sight. */
   private lay(): void {
-    const datasets = this.found();
+    const datasets = this.matches();
     this.tellCount(datasets.length);
     this.width = this.shelf.clientWidth;
-    const least = this.width < 420 ? 2 : 1;
-    const columns = Math.max(least, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
+    // On a phone, cards are narrower, so that there are two in a row.
+    const leastColumns = this.width < 420 ? 2 : 1;
+    const columns = Math.max(leastColumns, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
     const side = Math.floor((this.width - GAP * (columns - 1)) / columns);
     const height = side + TEXT;
     const hasFolders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? "")).size > 1;
@@ -380,15 +383,15 @@ export class List {
     this.draw(false);
   }
 
-  /** Puts what is in sight into the document. */
+  /** Puts what is in sight into the document; `scrolls` says whether because of scrolling. */
   private draw(scrolls: boolean): void {
     if (this.ending.signal.aborted) return;
     if (scrolls) this.choice.scroll = window.scrollY;
     const begin = -this.shelf.getBoundingClientRect().top;
     const end = begin + window.innerHeight;
-    const row = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
+    const rowHeight = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
     const near = this.items.filter(
-      ({ top, height }) => top + height > begin - row && top < end + row,
+      ({ top, height }) => top + height > begin - rowHeight && top < end + rowHeight,
     );
     const kept = new Set<Node>();
     let before: Element | null = null;
@@ -396,6 +399,7 @@ export class List {
       const element = "dataset" in item ? this.card(item) : this.heading(item);
       element.style.transform = `translate(${"left" in item ? item.left : 0}px, ${item.top}px)`;
       kept.add(element);
+      // Elements that are at their place already are not moved, which would lose the focus.
       const after: ChildNode | null = before ? before.nextSibling : this.shelf.firstChild;
       if (after !== element) this.shelf.insertBefore(element, after);
       before = element;
@@ -416,12 +420,12 @@ export class List {
     else see();
   }
 
+  /** The card of a dataset: the one that is there, or a new one if the dataset has changed. */
   private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
     let card = this.cards.get(dataset.token);
-    if (
-      !card ||
-      (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))
-    ) {
+    const isSame =
+      card?.dataset === dataset || (dataset.version && card?.dataset.version === dataset.version);
+    if (!card || !isSame) {
       card?.element.remove();
       card = new Card(dataset, this.site);
       this.cards.set(dataset.token, card);
@@ -437,7 +441,8 @@ export class List {
     let heading = this.headings.get(folder);
     if (!heading) {
       const onclick = () => {
-        closed[closed.has(folder) ? "delete" : "add"](folder);
+        if (closed.has(folder)) closed.delete(folder);
+        else closed.add(folder);
         this.lay();
       };
       heading = h(

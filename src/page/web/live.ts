@@ -2,8 +2,8 @@
 // the browser.
 //
 // The pages agree over a BroadcastChannel which of them listens, and that page tells the others. If
-// it is gone for a while, another takes its place. Where the server grants no stream, the page that
-// would listen asks now and then.
+// it is silent for a while, another page takes its place. If the server grants no stream, the
+// listening page requests the datasets now and then.
 
 import type { Change } from "./known";
 
@@ -19,10 +19,12 @@ const GREETING = 400;
  */
 const POLL = 15_000;
 
-/** The change of which the server has told; null if it is unknown which datasets have changed. */
-type Told = { restarted: boolean; change: Change | null };
+/** What pages tell each other; a `change` of null says that any dataset may have changed. */
 type Message =
-  { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
+  | { kind: "who" }
+  | { kind: "leads"; by: number }
+  | { kind: "gone" }
+  | { kind: "changed"; restarted: boolean; change: Change | null };
 
 export class Live {
   private readonly id = Math.random();
@@ -51,6 +53,7 @@ export class Live {
     this.channel.postMessage(message);
   }
 
+  /** Takes the listening page's place after `wait` or a little later, which differs by page. */
   private electAfter(wait: number): void {
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.lead(), wait * (1 + Math.random() / 2));
@@ -90,7 +93,8 @@ export class Live {
   }
 
   private listen(): void {
-    const stream = (this.stream = new EventSource("events"));
+    const stream = new EventSource("events");
+    this.stream = stream;
     stream.addEventListener("hello", (event) => {
       const { started } = JSON.parse((event as MessageEvent<string>).data) as { started: number };
       // A stream that begins again may have missed something.

@@ -14,14 +14,15 @@ const page = document.getElementById("page") as HTMLElement;
 const choice = firstChoice();
 const known = new Known();
 let shown: Viewer | List | null = null;
-/** The site as the shown page was made of it. */
+/** The site from which the shown page was made. */
 let shownSite: Site | null = null;
 
 function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTMLElement {
   return h("main", { className: "notice" }, h("p", { role: "alert" }, text), ...more);
 }
 
-const named = (site: Site): Dataset | undefined =>
+/** The dataset that the URL names. */
+const namedDataset = (site: Site): Dataset | undefined =>
   site.datasets.find((each) => each.token === tokenOf(location.hash));
 
 /** Shows what the URL names. */
@@ -38,12 +39,12 @@ function route(site: Site): void {
     shown = list;
     return;
   }
-  const dataset = named(site);
+  const dataset = namedDataset(site);
   if (!dataset?.channels.length) {
-    const way = site.protected ? " If it is protected, enter a secret that shows it." : "";
+    const hint = site.protected ? " If it is protected, enter a secret that shows it." : "";
     const all = h("a", { href: "#" }, "All datasets");
     page.replaceChildren(
-      notice(`There is no dataset “${token}” here.${way}`, site.protected && secretForm(), all),
+      notice(`There is no dataset “${token}” here.${hint}`, site.protected && secretForm(), all),
     );
     return;
   }
@@ -94,7 +95,7 @@ function follow(): void {
     }
     if (token !== tokenOf(location.hash)) return;
     shownSite = site;
-    const now = named(site);
+    const now = namedDataset(site);
     if (shown instanceof List) shown.update(site);
     else if (version(before) !== version(now)) {
       if (shown instanceof Viewer && now && shown.canTake(now)) shown.take(now);

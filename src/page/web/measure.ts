@@ -57,8 +57,8 @@ export abstract class MeasurePanel {
     this.write([centre, centre]);
   }
 
-  /** The result between two points. */
-  protected abstract found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]>;
+  /** Measures between two points, and describes the result. */
+  protected abstract resultBetween(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]>;
 
   private field(end: "from" | "to"): HTMLInputElement {
     return h("input", {
@@ -122,10 +122,10 @@ export abstract class MeasurePanel {
     const { signal } = this.ending;
     this.ends = [from, to];
     try {
-      const found = await this.found(from, to, signal);
+      const result = await this.resultBetween(from, to, signal);
       if (signal.aborted) return;
       this.write([from, to]);
-      this.show(found);
+      this.show(result);
     } catch (error) {
       if (!signal.aborted) this.events.failed(error);
     }

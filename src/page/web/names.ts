@@ -12,6 +12,7 @@ export interface Named {
 /** The most labels that a search shows. */
 const MAX_FOUND = 8;
 
+/** Requests the labels of a channel to which a query applies. */
 async function ask(
   dataset: Dataset,
   channel: Channel,
@@ -33,9 +34,8 @@ export async function namesOf(
 ): Promise<Map<string, string>> {
   const asked = ids.filter((id) => /^\d+$/.test(id));
   if (!channel.names || !asked.length) return new Map();
-  return new Map(
-    (await ask(dataset, channel, { id: asked.join() }, signal)).map(({ id, name }) => [id, name]),
-  );
+  const labels = await ask(dataset, channel, { id: asked.join() }, signal);
+  return new Map(labels.map(({ id, name }) => [id, name]));
 }
 
 /** The labels of all channels whose name, or another text of theirs, contains a text. */
@@ -45,10 +45,10 @@ export async function searchNames(
   signal: AbortSignal,
 ): Promise<Named[]> {
   const channels = dataset.channels.filter((channel) => channel.names);
-  const found = await Promise.all(
+  const labels = await Promise.all(
     channels.map((channel) =>
       ask(dataset, channel, { search: text, count: String(MAX_FOUND) }, signal),
     ),
   );
-  return found.flat().slice(0, MAX_FOUND);
+  return labels.flat().slice(0, MAX_FOUND);
 }

@@ -67,9 +67,9 @@ export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour
 
 /**
  * The colour of a channel that is shown beside others: the one that the server has `offered`, or if
- * another channel has `taken` it, the first that is free.
+ * another channel has `taken` it, the first that is free, or else cyan.
  */
-export const unused = (taken: Colour[], offered: Pure): Pure =>
+export const freeColour = (taken: Colour[], offered: Pure): Pure =>
   [offered, ...PURE].find((colour) => colour !== "" && !taken.includes(colour)) ?? "C";
 
 const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, magma, viridis };

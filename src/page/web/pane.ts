@@ -46,8 +46,8 @@ export class Pane {
   private readonly stack: Stack;
   /** The centre and the zoom of the last report or the last `follow`, in the library's units. */
   private told = { centre: new OpenSeadragon.Point(), ratio: 0 };
-  /** The size of the library's window when it was last moved to the view. */
-  private sized = new OpenSeadragon.Point();
+  /** The size of the library's window when `follow` last moved it to the view. */
+  private sizeThen = new OpenSeadragon.Point();
   /** The position of the cursor in the pane, in CSS pixels. */
   private cursor: OpenSeadragon.Point | null = null;
   private gone = false;
@@ -142,7 +142,7 @@ export class Pane {
 
   private scroll(event: OpenSeadragon.CanvasScrollEvent): void {
     const wheel = event.originalEvent as WheelEvent;
-    // Not with ctrl, which is how browsers report a pinch on a touchpad.
+    // The library zooms without these keys, also with ctrl, by which browsers report a pinch.
     if (!wheel.shiftKey && !wheel.altKey) return;
     event.preventDefaultAction = true;
     event.preventDefault = true;
@@ -257,7 +257,7 @@ export class Pane {
     const ratio = (zoom * grid.width) / width;
     const centre = new OpenSeadragon.Point(place.x / grid.width, place.y / grid.width);
     this.smooth();
-    this.sized = viewport.getContainerSize();
+    this.sizeThen = viewport.getContainerSize();
     if (this.isAt(centre, ratio, false)) return;
     viewport.zoomTo(ratio, undefined, true);
     viewport.panTo(centre, true);
@@ -285,11 +285,11 @@ export class Pane {
   private tellMove(): void {
     const { grid, scene } = this;
     this.smooth();
-    // The library reports every change one frame later, including those made by `follow`.
     if (!grid || !scene) return;
     const { viewport } = this.viewer;
     // A movement that the library makes because its window got another size does not count.
-    if (!this.sized.equals(viewport.getContainerSize())) return this.follow();
+    if (!this.sizeThen.equals(viewport.getContainerSize())) return this.follow();
+    // The library reports every change one frame later, including those made by `follow`.
     if (this.isAt(this.told.centre, this.told.ratio, true)) return;
     const centre = viewport.getCenter(true);
     this.told = { centre, ratio: viewport.getZoom(true) };
@@ -327,8 +327,8 @@ export class Pane {
   }
 
   /**
-   * The pixels of a channel that are in the pane: their level, the slice or slab as in URLs, first
-   * and last column and row; null if none.
+   * The pixels of a channel that are in the pane: their level, the slice or slab as in URLs, and
+   * the left, top, right and bottom edge; null if none are.
    */
   visible(
     channel: Channel,

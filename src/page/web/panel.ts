@@ -41,7 +41,7 @@ const MANY = 8;
 /** The colour with which the field for any colour begins. */
 const ORANGE = "#ff8800";
 
-/** If a range has values on both sides of zero, the part of a look that puts zero in its middle. */
+/** A range with zero in its middle, if the range that is shown has values on both sides of zero. */
 function symmetric(channel: Channel, { window }: Shown): Partial<Shown> {
   const [low, high] = window ?? baseWindow(channel);
   const most = Math.max(Math.abs(low), Math.abs(high));
@@ -86,12 +86,12 @@ export class Panel {
   private readonly spanned = new Set<string>();
 
   /**
-   * `adjust`: whether the server draws other ranges and colours than its own; `inSpace`: whether
-   * there is a Neuroglancer.
+   * `adjust`: whether the server draws other ranges and colours than its own; `hasNeuroglancer`:
+   * whether the page can open it.
    */
   constructor(
     private readonly adjust: boolean,
-    private readonly inSpace: boolean,
+    private readonly hasNeuroglancer: boolean,
     private readonly events: PanelEvents,
   ) {}
 
@@ -121,15 +121,15 @@ export class Panel {
   }
 
   /** The channels in which the words occur. */
-  private found(dataset: Dataset): Channel[] {
+  private matches(dataset: Dataset): Channel[] {
     const hasWords = wordFilter(this.words.value);
     return dataset.channels.filter(({ name, label }) => hasWords(`${name} ${label ?? ""}`));
   }
 
-  /** Shows the next of the found channels alone, or at -1 the previous. */
+  /** Shows the next of the channels with these words alone, or with -1 the previous one. */
   next(by: 1 | -1): void {
     const { dataset } = this.now ?? {};
-    if (dataset) this.events.change((view) => beside(dataset, view, by, this.found(dataset)));
+    if (dataset) this.events.change((view) => beside(dataset, view, by, this.matches(dataset)));
   }
 
   private tieRanges(): void {
@@ -144,9 +144,9 @@ export class Panel {
 
   private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
-    const found = this.found(dataset);
+    const matches = this.matches(dataset);
     const rows = (channels: Channel[]) => {
-      const shown = channels.filter((channel) => found.includes(channel));
+      const shown = channels.filter((channel) => matches.includes(channel));
       return shown.map((channel) => this.row(dataset, view, channel));
     };
     const together = drawable(dataset, view);
@@ -158,11 +158,11 @@ export class Panel {
     if (apart.length) parts.push(h("h2", {}, "Different size"), h("p", {}, "Shown on their own."));
     parts.push(...rows(apart));
     if (first && elsewhere.length) parts.push(...this.elsewhere(first));
-    if (this.inSpace && first?.transform && dataset.channels.length > 1) {
+    if (this.hasNeuroglancer && first?.transform && dataset.channels.length > 1) {
       parts.push(button("All in Neuroglancer", () => this.events.elsewhere()));
     }
     parts.push(...rows(elsewhere));
-    if (!found.length) parts.push(h("p", { className: "reason" }, "No channel has these words."));
+    if (!matches.length) parts.push(h("p", { className: "reason" }, "No channel has these words."));
     this.list.replaceChildren(...parts);
     if (focused) document.getElementById(focused)?.focus();
   }
@@ -181,7 +181,7 @@ export class Panel {
 
   /** Says why channels are not drawn over the first, and what shows them together. */
   private elsewhere(first: Channel): HTMLElement[] {
-    const all = this.inSpace ? " Neuroglancer shows all in one space." : "";
+    const all = this.hasNeuroglancer ? " Neuroglancer shows all in one space." : "";
     return [
       h("h2", {}, "Turned or of another size"),
       h(
@@ -235,6 +235,7 @@ export class Panel {
     );
   }
 
+  /** The controls of a channel that is shown; `alone` says whether it is the only image. */
   private controls(
     dataset: Dataset,
     channel: Channel,
@@ -324,7 +325,7 @@ export class Panel {
 
   /** Other colours, and outlines. */
   private look(channel: Channel, { shuffle, outlines }: Shown): HTMLElement {
-    const button = (
+    const choice = (
       text: string,
       title: string,
       id: string,
@@ -345,21 +346,21 @@ export class Panel {
     return h(
       "div",
       { className: "field buttons" },
-      button(
+      choice(
         "Outlines",
         "Draws the outlines of labels only",
         "outlines",
         { outlines: !outlines },
         { "aria-pressed": outlines },
       ),
-      button(
+      choice(
         "Other colours",
         "Gives every label another colour, where two that touch look alike",
         "shuffle",
         { shuffle: shuffle + 1 },
       ),
       shuffle
-        ? button(
+        ? choice(
             "Reset",
             "Back to the server's colours",
             "unshuffle",
@@ -420,7 +421,8 @@ export class Panel {
         chosen: (part, moves) => this.stretch(dataset, channel, part, moves),
         auto: () => this.events.auto(channel),
         spanned: (all) => {
-          this.spanned[all ? "add" : "delete"](channel.name);
+          if (all) this.spanned.add(channel.name);
+          else this.spanned.delete(channel.name);
           this.rebuild();
         },
       },

@@ -12,7 +12,7 @@ import { draw, type Position } from "./tiles";
 
 /** The number of tiles that are requested at once. */
 const AT_ONCE = 6;
-/** The gap between pictures that are drawn side by side, in pixels before they are enlarged. */
+/** The gap between pictures that are drawn side by side, in pixels before enlargement. */
 const GAP = 4;
 
 /** A point in a plane, in units of its grid, or a point on a picture, in pixels. */
@@ -92,7 +92,7 @@ export const enlarged = (choice: Choice, factor: number): Choice => ({
 
 /** One picture that shows pictures of the same size in a row, each with its title. */
 export function sideBySide(choices: [string, Choice][]): Choice {
-  const [[, first]] = choices as [[string, Choice]];
+  const [, first] = choices[0] as [string, Choice];
   const left = (index: number) => index * (first.width + GAP);
   return {
     ...first,
@@ -105,7 +105,7 @@ export function sideBySide(choices: [string, Choice][]): Choice {
 }
 
 /** Calls `drawing`, whose strokes show only within the plane's place on the picture. */
-async function clipped(
+async function drawClipped(
   context: CanvasRenderingContext2D,
   { left, top, width, height }: Plane,
   drawing: () => void | Promise<void>,
@@ -204,6 +204,9 @@ function drawTile(
 /** The height of letters on a picture, in pixels; it grows with the picture's width. */
 const letterHeight = ({ width }: Choice): number => clamp(Math.round(width / 70), 11, 48);
 
+/** The distance between the lines of a caption, in heights of letters. */
+const LINE_HEIGHT = 1.4;
+
 const fontOf = (height: number): string => `${height}px system-ui, sans-serif`;
 
 /**
@@ -211,7 +214,7 @@ const fontOf = (height: number): string => `${height}px system-ui, sans-serif`;
  * that the shapes show on any background. `width` is the width of edges in pixels.
  */
 function setEdgedColour(context: CanvasRenderingContext2D, colour: Code, width: number): void {
-  const isLight = sum(partsOf(colour)) > 380;
+  const isLight = sum(partsOf(colour)) > 380; // about half of 3 × 255
   context.fillStyle = colour;
   context.strokeStyle = isLight ? "#000" : "#fff";
   context.lineWidth = width;
@@ -274,8 +277,8 @@ function drawLine(context: CanvasRenderingContext2D, plane: Plane, size: number)
   edgedText(context, plane.line.says, to.x + size / 2, to.y - size / 3);
 }
 
-/** Breaks a caption into lines that fit a width; a line ends only at one of the dots. */
-function wrapped(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
+/** Breaks a caption into lines that fit a width; a line ends only at a ` · `. */
+function wrapLines(context: CanvasRenderingContext2D, caption: string, width: number): string[] {
   const [first = "", ...others] = caption.split(" · ");
   const lines: string[] = [];
   let line = first;
@@ -301,18 +304,18 @@ async function render(
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
   const size = letterHeight(choice);
   context.font = fontOf(size);
-  const lines = extras.caption ? wrapped(context, extras.caption, choice.width - 2 * size) : [];
-  const captionHeight = lines.length ? Math.ceil((lines.length * 1.4 + 1) * size) : 0;
+  const lines = extras.caption ? wrapLines(context, extras.caption, choice.width - 2 * size) : [];
+  const captionHeight = lines.length ? Math.ceil((lines.length * LINE_HEIGHT + 1) * size) : 0;
   // This also resets the state of the context.
   canvas.width = choice.width;
   canvas.height = choice.height + captionHeight;
   context.fillStyle = "#000";
   context.fillRect(0, 0, canvas.width, choice.height);
   for (const plane of choice.planes) {
-    await clipped(context, plane, () => drawPlane(context, plane, signal));
+    await drawClipped(context, plane, () => drawPlane(context, plane, signal));
   }
   for (const plane of choice.planes) {
-    if (extras.line) await clipped(context, plane, () => drawLine(context, plane, size));
+    if (extras.line) await drawClipped(context, plane, () => drawLine(context, plane, size));
     if (extras.bar) drawBar(context, plane, size, extras.bar);
   }
   setEdgedColour(context, "#ffffff", size / 6);
@@ -321,7 +324,9 @@ async function render(
   context.fillStyle = "#fff";
   context.fillRect(0, choice.height, canvas.width, canvas.height);
   context.fillStyle = "#111";
-  lines.forEach((line, i) => context.fillText(line, size, choice.height + (1.4 * i + 1.5) * size));
+  for (const [i, line] of lines.entries()) {
+    context.fillText(line, size, choice.height + (LINE_HEIGHT * i + 1.5) * size);
+  }
   return canvas;
 }
 

@@ -1,6 +1,6 @@
 // Texts inside PNG files.
 
-/** The length of a PNG's signature and its first chunk, `IHDR`. */
+/** The length of a PNG's signature (8 bytes) and its first chunk `IHDR` (25 bytes). */
 const HEADER = 33;
 
 /** The checksum of a PNG's chunks (CRC-32). */
@@ -13,7 +13,11 @@ function checksum(bytes: Uint8Array): number {
   return (sum ^ 0xffffffff) >>> 0;
 }
 
-/** A chunk `iTXt`: its length, its type, the keyword, the text in UTF-8, and its checksum. */
+/**
+ * A chunk `iTXt`: the length of its data, its type, its data, and a checksum of both. The data is
+ * the keyword, a zero, two zeros for no compression, a zero each after the empty language and
+ * translated keyword, and the text in UTF-8.
+ */
 function textChunk(keyword: string, text: string): Uint8Array<ArrayBuffer> {
   const body = new TextEncoder().encode(`iTXt${keyword}\0\0\0\0\0${text}`);
   const chunk = new Uint8Array(body.length + 8);

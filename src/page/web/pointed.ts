@@ -40,7 +40,7 @@ export interface Column {
 }
 
 /** A channel, and its voxel under the cursor. */
-interface Here {
+interface ChannelVoxel {
   channel: Channel;
   voxel: Triple;
 }
@@ -61,56 +61,56 @@ export class Pointer {
   at(dataset: Dataset, view: View, point: Triple | null, column: Column | null): void {
     const channels = point ? visible(dataset, view) : [];
     const place = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
-    const here = channels.flatMap((channel) => {
+    const voxels = channels.flatMap((channel) => {
       const voxel = voxelAt(channel, place);
       return voxel ? [{ channel, voxel }] : [];
     });
-    const key = here.length
-      ? JSON.stringify([place, view.time, column, here.map(({ channel }) => channel.name)])
+    const key = voxels.length
+      ? JSON.stringify([place, view.time, column, voxels.map(({ channel }) => channel.name)])
       : "";
     if (key === this.shown) return;
     this.forget();
     this.shown = key;
     if (!key) return;
-    this.timer = window.setTimeout(() => void this.read(dataset, here, view.time, column), REST);
+    this.timer = window.setTimeout(() => void this.read(dataset, voxels, view.time, column), REST);
   }
 
   private async read(
     dataset: Dataset,
-    here: Here[],
+    voxels: ChannelVoxel[],
     time: number,
     column: Column | null,
   ): Promise<void> {
     const { signal } = this.ending;
-    const readValue = async ({ channel, voxel }: Here) => {
+    const readValue = async ({ channel, voxel }: ChannelVoxel): Promise<Pointed> => {
       if (column && channel.kind === "image") {
         const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
-        return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
+        return { channel, text: value === null ? MISSING : String(tidy(value)), name: "" };
       }
       const size: Triple = [1, 1, 1];
       const address = boxAddress({ dataset, channel, time, level: 0, start: voxel, size });
       const { values, gaps } = await readVoxels(address, signal);
       const isAbsent = gaps?.length || isGap(missingOf(channel), values[0] ?? 0);
-      if (channel.kind === "image" && isAbsent) return [{ channel, text: MISSING, name: "" }];
+      if (channel.kind === "image" && isAbsent) return { channel, text: MISSING, name: "" };
       const text = Array.from(values, (value) =>
         String(typeof value === "number" ? tidy(value) : value),
       ).join();
       // A table of names that is wrong must not hide the value; "About this file" says what is
       // wrong.
       const names = await namesOf(dataset, channel, [text], signal).catch(() => null);
-      return [{ channel, text, name: names?.get(text) ?? "" }];
+      return { channel, text, name: names?.get(text) ?? "" };
     };
     // A value that cannot be read is left out: the picture reports what is wrong with the data.
-    const found = await Promise.allSettled(here.map(readValue));
+    const reads = await Promise.allSettled(voxels.map(readValue));
     if (signal.aborted) return;
-    this.values = found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+    this.values = reads.flatMap((read) => (read.status === "fulfilled" ? [read.value] : []));
     this.changed();
   }
 
   /** The value that a slab shows of a voxel's column; null if all of it is missing. */
   private async projection(
     dataset: Dataset,
-    { channel, voxel }: Here,
+    { channel, voxel }: ChannelVoxel,
     time: number,
     { axis, slab }: Column,
     signal: AbortSignal,

@@ -70,7 +70,7 @@ class Tally {
 
   constructor(private readonly channel: Channel) {}
 
-  /** Adds the voxels of a box, of which the first voxel and the size are given. */
+  /** Adds the voxels of a box of level 0 that has this first voxel and size. */
   add({ values, gaps }: VoxelBox, start: Triple, size: Triple): void {
     const isAbsent = gaps?.length ? absentIn(gaps, start, size) : null;
     const declared = missingOf(this.channel);
@@ -133,7 +133,7 @@ function absentIn(gaps: Part[], start: Triple, size: Triple): Uint8Array {
   return isAbsent;
 }
 
-/** Reads a rectangle of a channel in strips along one axis. */
+/** Reads the part of a rectangle that lies in a channel, in strips along an axis. */
 async function statisticsOf(
   dataset: Dataset,
   channel: Channel,
@@ -144,6 +144,7 @@ async function statisticsOf(
 ): Promise<Statistics> {
   const first = firstOf(channel);
   const whole = channel.levels[0]?.size ?? [0, 0, 0];
+  // In voxels of the channel.
   const from = rectangle.start.map((value, i) => Math.max(0, value - at(first, i))) as Triple;
   const to = rectangle.end.map((value, i) =>
     Math.min(at(whole, i), value - at(first, i)),
@@ -152,8 +153,8 @@ async function statisticsOf(
   const tally = new Tally(channel);
   // Outside of the channel there are no voxels.
   if (extent.some((length) => length <= 0)) return tally.result();
-  const acrossStrip = volume(extent) / at(extent, axis);
-  const step = Math.max(1, Math.floor(STRIP / acrossStrip));
+  const rowVoxels = volume(extent) / at(extent, axis);
+  const step = Math.max(1, Math.floor(STRIP / rowVoxels));
   for (let begin = at(from, axis); begin < at(to, axis); begin += step) {
     const start: Triple = [...from];
     const size: Triple = [...extent];
@@ -232,7 +233,7 @@ export class RegionPanel extends MeasurePanel {
     super.again();
   }
 
-  protected async found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
+  protected async resultBetween(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
     const { dataset, view } = this.scene();
     const { plane } = this.pane;
     const rectangle = rectangleOf(plane, from, to);
@@ -303,8 +304,8 @@ function tableOf(regions: Region[]): HTMLTableElement {
       const count = voxels.toLocaleString("en");
       const counts = missing ? `${count}, ${missing.toLocaleString("en")} missing` : count;
       const numbers = numbersOf(each).map((value) => (value === null ? "" : written(value)));
-      const ofLabels = [`${labels} label${labels === 1 ? "" : "s"}`, "", "", ""];
-      return [i + 1, labelOf(channel), ...(labels === null ? numbers : ofLabels), counts];
+      const labelCells = [`${labels} label${labels === 1 ? "" : "s"}`, "", "", ""];
+      return [i + 1, labelOf(channel), ...(labels === null ? numbers : labelCells), counts];
     }),
   );
   return table(["", "Channel", "Mean", "Std. dev.", "Min", "Max", "Voxels"], rows);

@@ -41,7 +41,7 @@ export function metres(unit: string | null): number | null {
 /** The largest of 1, 2 and 5 times a power of ten that does not exceed a number. */
 function roundBelow(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
-  const digit = [5, 2, 1].find((digit) => digit * power <= most) ?? 1;
+  const digit = [5, 2, 1].find((each) => each * power <= most) ?? 1;
   return digit * power;
 }
 
@@ -51,7 +51,7 @@ export function words(length: number, unit: string | null, digits = 2): string {
   if (metre === null) return `${Number(length.toPrecision(digits))} ${unit ?? "voxels"}`;
   const inMetres = length * metre;
   // A length that rounding made slightly shorter than a unit is written in that unit.
-  const [size, symbol] = METRES.find(([size]) => inMetres >= size * 0.999) ?? [1e-9, "nm"];
+  const [size, symbol] = METRES.find(([each]) => inMetres >= each * 0.999) ?? [1e-9, "nm"];
   return `${Number((inMetres / size).toPrecision(digits))} ${symbol}`;
 }
 

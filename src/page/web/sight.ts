@@ -58,7 +58,8 @@ export class SightList {
 
   private async fill(): Promise<void> {
     this.ending.abort();
-    const { signal } = (this.ending = new AbortController());
+    this.ending = new AbortController();
+    const { signal } = this.ending;
     try {
       const { seen, count } = await this.read(signal);
       if (signal.aborted) return;

@@ -1,6 +1,6 @@
-// Slabs: the maximum, minimum or mean of slices around the one that is shown, or of all. The server
-// projects the voxels of the level that is drawn, as many slices of it as the level's `slab`
-// allows.
+// Slabs: the maximum, minimum or mean of the slices around the one that is shown, or of all slices.
+// The server projects the voxels of the level that is drawn, at most as many of its slices as the
+// level's `slab` says.
 
 import { isGap, type Missing, sum } from "./data";
 import type { Values } from "./voxels";
@@ -29,10 +29,10 @@ export function around({ slices }: Slab, slice: number, count: number): [number,
 }
 
 /**
- * The most slices that a slab can touch of a level with `count` slices, each of which is as thick
- * as `thickness` slices of level 0.
+ * The most slices of a level that a slab can touch. The level has `count` slices, each as thick as
+ * `thickness` slices of level 0.
  */
-export function touched({ slices }: Slab, thickness: number, count: number): number {
+export function mostTouched({ slices }: Slab, thickness: number, count: number): number {
   const touching = Math.ceil(slices / thickness);
   // A slab that does not begin at the edge of a slice of the level may touch one more.
   const isExact = thickness === 1 || !Number.isFinite(slices);

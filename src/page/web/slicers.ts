@@ -6,6 +6,7 @@ import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
 import { drawable, planesOf, stepped, type View, type ViewChange, visible } from "./view";
 import { when } from "./when";
 
+/** Speeds of the player, in pictures a second. */
 const RATES = [1, 2, 5, 10, 20];
 
 /** A labelled slider with buttons for the previous and next position, and a field to type it. */
@@ -67,7 +68,7 @@ export class Slicers {
   private readonly planes: Record<PlaneName, Slicer>;
   private readonly time: Slicer;
   private readonly button = iconButton("play", "Play (k), backwards (K)", () => this.toggle(1));
-  /** Whether time or slices are played, where there are both. */
+  /** Chooses what is played, where there are both time points and slices. */
   private readonly along = h(
     "select",
     { id: "play-along", title: "What plays", "aria-label": "What plays" },

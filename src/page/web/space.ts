@@ -36,8 +36,10 @@ function inverse(matrix: Matrix): Matrix {
     Triple,
   ];
   const shift = matrix.map((row) => row[3]) as Triple;
+  // The rows of the inverse are cross products of the columns, divided by the determinant.
+  const determinant = dot(x, cross(y, z));
   const rows = [cross(y, z), cross(z, x), cross(x, y)].map(
-    (row) => row.map((part) => part / dot(x, cross(y, z))) as Triple,
+    (row) => row.map((part) => part / determinant) as Triple,
   );
   return rows.map((row) => [...row, -dot(row, shift)]) as Matrix;
 }
@@ -57,31 +59,32 @@ function firstWithin(channel: Channel, other: Channel): Triple | null {
   const indexIn = (voxel: Triple) =>
     apply(back, apply(own, voxel).map((part) => part * unit) as Triple);
   const first = indexIn([0, 0, 0]);
-  // The last voxels along each axis must lie as far from the first as if all voxels were alike.
-  const ends = ALL.map(
-    (axis) => [0, 0, 0].map((_, i) => (i === axis ? size[axis] - 1 : 0)) as Triple,
-  );
-  const errors = ends.flatMap((end) => {
-    const moved = indexIn(end);
-    return ALL.map((axis) => moved[axis] - first[axis] - end[axis]);
-  });
+  const errors: number[] = [];
+  for (const axis of ALL) {
+    // The last voxel along the axis must lie as far from the first as if all voxels were alike.
+    const last: Triple = [0, 0, 0];
+    last[axis] = size[axis] - 1;
+    const moved = indexIn(last);
+    errors.push(...ALL.map((i) => moved[i] - first[i] - last[i]));
+  }
   return errors.every((error) => Math.abs(error) < 0.5) ? first : null;
 }
 
 /**
- * Finds out which channels of a registered dataset can be drawn over one another, and where: each
- * to the nearest voxel, in the smallest box around all of them.
+ * Sets `space` and `begin` of the channels of a registered dataset: which of them can be drawn over
+ * one another, and where: at the nearest voxel, in the smallest box around all channels of a space.
  */
 export function arrange(dataset: Dataset): Dataset {
   const spaces: Channel[][] = [];
   for (const channel of dataset.channels.filter(({ transform }) => transform)) {
-    const found = spaces.find(([first]) => first && firstWithin(channel, first));
-    if (found) found.push(channel);
+    const space = spaces.find(([first]) => first && firstWithin(channel, first));
+    if (space) space.push(channel);
     else spaces.push([channel]);
   }
   for (const [space, channels] of spaces.entries()) {
     const begins = channels.map((channel) => {
       const first = firstWithin(channel, channels[0] as Channel) ?? [0, 0, 0];
+      // Tiles begin before the channel's first voxel, by its offset.
       return first.map(
         (along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0),
       ) as Triple;
@@ -97,48 +100,46 @@ export function arrange(dataset: Dataset): Dataset {
 /** The place of an index in nanometres; null if the dataset is not registered. */
 export function place(channel: Channel, time: number, index: Triple): Triple | null {
   const matrix = matrixOf(channel, time);
-  return (
-    matrix &&
-    (apply(matrix, index).map((part) => part * (channel.transform?.nanometres ?? 1)) as Triple)
-  );
+  if (!matrix) return null;
+  return apply(matrix, index).map((part) => part * (channel.transform?.nanometres ?? 1)) as Triple;
 }
 
 /**
  * Neuroglancer's transform from a source's coordinates to nanometres; null if the dataset is not
  * registered.
  *
- * A source without time (`t` is null) is read as precomputed: its coordinates are voxels times
- * their size, and `first` is the voxel index at their origin. A series is read as OME-Zarr, whose
- * coordinates begin where the first voxel lies at the first time point; `t` is the scale and unit
- * of its time axis.
+ * A source without a time axis is read as precomputed: its coordinates are voxels times their size,
+ * and `first` is the voxel index at their origin. A series is read as OME-Zarr, whose coordinates
+ * begin where the first voxel lies at the first time point; `timeAxis` has the scale and the unit.
  */
 export function sourceTransform(
   channel: Channel,
   time: number,
   first: Triple,
-  t: [number, string] | null,
+  timeAxis: [number, string] | null,
 ): object | null {
   const matrix = matrixOf(channel, time);
   const begin = matrixOf(channel, 0);
   if (!matrix || !begin) return null;
   const nanometres = channel.transform?.nanometres ?? 1;
   const voxel = channel.voxel_size ?? [1, 1, 1];
+  // The source's coordinates of the voxel with index 0.
+  const zero = timeAxis
+    ? begin.map((row) => row[3])
+    : ALL.map((axis) => -first[axis] * voxel[axis]);
   const rows = matrix.map((row) => {
     const factors = ALL.map((axis) => row[axis] / voxel[axis]) as Triple;
-    const origin = (
-      t ? begin.map((each) => each[3]) : ALL.map((axis) => -first[axis] * voxel[axis])
-    ) as Triple;
-    const shift = (row[3] - dot(factors, origin)) * nanometres;
-    return t ? [...factors, 0, shift] : [...factors, shift];
+    const shift = (row[3] - dot(factors, zero as Triple)) * nanometres;
+    return timeAxis ? [...factors, 0, shift] : [...factors, shift];
   });
   const lengths = ([x, y, z]: Triple) => ({
     x: [x * NANOMETRE, "m"],
     y: [y * NANOMETRE, "m"],
     z: [z * NANOMETRE, "m"],
   });
-  const times = t ? { t } : {};
+  const times = timeAxis ? { t: timeAxis } : {};
   return {
-    matrix: t ? [...rows, [0, 0, 0, 1, 0]] : rows,
+    matrix: timeAxis ? [...rows, [0, 0, 0, 1, 0]] : rows,
     inputDimensions: { ...lengths(voxel.map((edge) => edge * nanometres) as Triple), ...times },
     outputDimensions: { ...lengths([1, 1, 1]), ...times },
   };

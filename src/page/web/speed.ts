@@ -14,15 +14,13 @@ const SLOW = 2e6;
 let rates: number[] = [];
 
 new PerformanceObserver((list) => {
-  const counting = (list.getEntries() as PerformanceResourceTiming[]).filter(
-    ({ transferSize, responseStart }) => transferSize >= LEAST_BYTES && responseStart > 0,
-  );
-  rates.push(
-    ...counting.map(
-      ({ responseStart, responseEnd, transferSize }) =>
-        transferSize / (Math.max(responseEnd - responseStart, 0.1) / 1000),
-    ),
-  );
+  const answers = list.getEntries() as PerformanceResourceTiming[];
+  for (const { transferSize, responseStart, responseEnd } of answers) {
+    if (transferSize >= LEAST_BYTES && responseStart > 0) {
+      const milliseconds = Math.max(responseEnd - responseStart, 0.1);
+      rates.push(transferSize / (milliseconds / 1000));
+    }
+  }
   rates = rates.slice(-MAX_ANSWERS);
 }).observe({ type: "resource", buffered: true });
 

@@ -20,8 +20,9 @@ const PATIENCE = 700;
 const QUICK = 100;
 /** How long nothing moves before exact tiles replace previews, in milliseconds. */
 const REST = 400;
-/** How many slices are prefetched, and at most how many tiles. */
+/** How many slices are prefetched. */
 const AHEAD = 3;
+/** The most tiles of these slices that are prefetched. */
 const MAX_AHEAD = 48;
 
 /** A layer in the library, with parts that are missing from its declarations. */
@@ -88,16 +89,14 @@ export class Stack {
   show(layers: Layer[], direction: number, ahead: Ahead): void {
     this.ahead = ahead;
     this.mayRefine();
-    if (
-      signature(layers) === signature(this.layers) &&
-      (this.busy || this.shown.size === layers.length)
-    )
-      return;
+    const isSame = signature(layers) === signature(this.layers);
+    if (isSame && (this.busy || this.shown.size === layers.length)) return;
     this.direction = direction;
     this.layers = layers;
     if (!this.busy) void this.load();
   }
 
+  /** Loads and shows the requested layers, until no others have been requested meanwhile. */
   private async load(): Promise<void> {
     this.busy = true;
     this.forgetRefined();
@@ -109,9 +108,10 @@ export class Stack {
       const items = [...next.values()];
       let patience = isSlow() ? QUICK : PATIENCE;
       if (this.shown.size === 0) patience = 0;
-      const whole = (await this.loaded(items, patience)) || (await this.covered(layers, items));
+      const isReady = (await this.loaded(items, patience)) || (await this.covered(layers, items));
       if (this.gone) return;
-      if (whole || this.layers === layers) this.reveal(layers, next);
+      // If other layers are requested by now, these are shown only without gaps.
+      if (isReady || this.layers === layers) this.reveal(layers, next);
       else this.discard(next, this.shown);
       if (this.layers !== layers) continue;
       await this.loaded(items, Infinity, () => this.layers !== layers);
@@ -123,7 +123,7 @@ export class Stack {
     this.mayRefine();
   }
 
-  /** Whether previews are drawn. */
+  /** Whether previews of an item are drawn. */
   private hasPreviews(item: Item): boolean {
     return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) =>
       isPreview(tile.getUrl()),
@@ -151,24 +151,24 @@ export class Stack {
     if (![...this.shown.values()].every((item) => item.getFullyLoaded())) return this.mayRefine();
     const { layers } = this;
     this.prefetcher.fetch([]);
-    const exact = layers.map(async (layer) => {
+    const loading = layers.map(async (layer) => {
       const old = this.shown.get(layer.key);
       return [
         layer.key,
         old && !this.hasPreviews(old) ? old : await this.add(layer, true),
       ] as const;
     });
-    const next: Shown = new Map(await Promise.all(exact));
+    const next: Shown = new Map(await Promise.all(loading));
     if (this.gone || this.busy || this.refined.size || this.layers !== layers)
       return this.discard(next, this.shown);
     this.refined = next;
-    const whole = await this.loaded([...next.values()], Infinity, () => this.refined !== next);
-    if (!whole) return;
+    const isLoaded = await this.loaded([...next.values()], Infinity, () => this.refined !== next);
+    if (!isLoaded) return;
     this.refined = new Map();
     this.reveal(layers, next);
     for (const item of next.values()) {
       sourceOf(item).exact = false;
-      this.beginCoarse(item); // for what comes into sight
+      this.beginCoarse(item); // for tiles that come into sight later
     }
     this.pane.classList.remove("lossy");
     this.fetchAhead();
@@ -187,8 +187,9 @@ export class Stack {
    * layers are requested meanwhile.
    */
   private async covered(layers: Layer[], items: Item[]): Promise<boolean> {
-    for (const item of items) if (sourceOf(item).first === Infinity) this.beginCoarse(item);
-    if (items.some((item) => sourceOf(item).first === Infinity)) return this.layers === layers;
+    const hasCoarse = (item: Item) => sourceOf(item).finestCoarse !== Infinity;
+    for (const item of items) if (!hasCoarse(item)) this.beginCoarse(item);
+    if (!items.every(hasCoarse)) return this.layers === layers;
     const isCovered = () => items.every((item) => this.isCovered(item));
     await this.loaded(items, Infinity, () => this.layers !== layers || isCovered());
     return isCovered();
@@ -196,10 +197,10 @@ export class Stack {
 
   /** The items of layers: those that are shown already, and new ones, which load invisibly. */
   private async items(layers: Layer[]): Promise<Shown> {
-    const found = layers.map(
+    const entries = layers.map(
       async (layer) => [layer.key, this.shown.get(layer.key) ?? (await this.add(layer))] as const,
     );
-    return new Map(await Promise.all(found));
+    return new Map(await Promise.all(entries));
   }
 
   private add(layer: Layer, exact = false): Promise<Item> {
@@ -226,7 +227,7 @@ export class Stack {
 
   /**
    * Waits until all items have all visible tiles; false after `patience` milliseconds or once
-   * `givenUp()`.
+   * `givenUp` says so.
    */
   private loaded(
     items: Item[],
@@ -255,7 +256,7 @@ export class Stack {
 
   /** The coarsest level that is loaded: the coarse level that comes first, or else the best. */
   private coarse(item: Item): number {
-    return Math.min(sourceOf(item).first, this.best(item));
+    return Math.min(sourceOf(item).finestCoarse, this.best(item));
   }
 
   /** Chooses a coarse level of an item, for which finer tiles wait, if one would arrive sooner. */
@@ -269,20 +270,20 @@ export class Stack {
     const to = grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width);
     const tiles = (to.column - from.column + 1) * (to.row - from.row + 1);
     const level = grid.coarser(best, tiles);
-    if (level !== best) source.first = last - level;
+    if (level !== best) source.finestCoarse = last - level;
     item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
   }
 
   /**
-   * Lets the library load only the coarse and the best level of an item. Levels between them are
-   * drawn if they have been loaded. Notes which levels are complete.
+   * Lets the library load only the coarse and the best level of an item, and notes which levels are
+   * complete. Levels between these two are drawn if they were loaded earlier.
    */
   private loadFew(item: Item, coarseFirst: boolean): void {
     const update = item._updateLevel.bind(item);
-    let begins = coarseFirst;
+    let chooses = coarseFirst;
     item._updateLevel = (level, opacity, visibility, draws, loads, ...more) => {
-      if (begins) this.beginCoarse(item);
-      begins = false;
+      if (chooses) this.beginCoarse(item);
+      chooses = false;
       const isWanted = level <= this.coarse(item) || level >= this.best(item);
       const updated = update(level, opacity, visibility, draws, isWanted ? loads : null, ...more);
       const columns = Object.values(item.coverage[level] ?? {});
@@ -341,20 +342,20 @@ export class Stack {
   /** The URLs of the tiles of layers at the positions of the tiles that are drawn now. */
   private inSight(layers: Layer[]): string[] {
     return [...this.shown.values()].flatMap((item, index) => {
+      const layer = layers[index];
+      const last = (layer?.grid.levels.length ?? 1) - 1;
+      const address = (isSlow() && layer?.preview) || layer?.address;
       const tiles = item.getTilesToDraw() as unknown as {
         tile: { level: number; x: number; y: number };
       }[];
-      const last = (layers[index]?.grid.levels.length ?? 1) - 1;
-      const layer = layers[index];
-      const address = (isSlow() && layer?.preview) || layer?.address;
       return tiles.map(({ tile }) => address?.(last - tile.level, tile.y, tile.x) ?? "");
     });
   }
 
   /** Marks the pane while some requested tiles are not drawn. */
   private mark(): void {
-    const settled = !this.busy && [...this.shown.values()].every((item) => item.getFullyLoaded());
-    this.pane.classList.toggle("busy", !settled);
+    const isSettled = !this.busy && [...this.shown.values()].every((item) => item.getFullyLoaded());
+    this.pane.classList.toggle("busy", !isSettled);
   }
 
   /** Retries tiles that failed to load. */

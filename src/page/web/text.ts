@@ -1,4 +1,4 @@
-// Texts as people look for them, and as they fit on the page.
+// Texts as people search, read and copy them.
 
 import { h } from "./dom";
 

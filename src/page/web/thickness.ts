@@ -1,4 +1,4 @@
-// The control of slabs: their kind, and how many slices they have.
+// The control of slabs: their mode, and how many slices they have.
 
 import { endOf, type Dataset, type PlaneName } from "./data";
 import { h } from "./dom";
@@ -9,7 +9,7 @@ import { drawable, planesOf, type View, type ViewChange, visible } from "./view"
 
 export class Thickness {
   readonly element: HTMLElement;
-  private readonly kind: HTMLSelectElement;
+  private readonly modeField: HTMLSelectElement;
   private readonly number = h("input", {
     type: "text",
     inputMode: "numeric",
@@ -30,8 +30,8 @@ export class Thickness {
     private readonly change: ViewChange,
     private readonly active: () => PlaneName,
   ) {
-    const onchange = () => this.choose((this.kind.value || null) as Mode | null);
-    this.kind = h(
+    const onchange = () => this.choose((this.modeField.value || null) as Mode | null);
+    this.modeField = h(
       "select",
       {
         id: "slab",
@@ -45,7 +45,7 @@ export class Thickness {
     this.element = h(
       "div",
       { className: "thickness", role: "group", "aria-label": "Slab" },
-      this.kind,
+      this.modeField,
       this.number,
       this.words,
     );
@@ -58,7 +58,7 @@ export class Thickness {
     this.slices = view.slab?.slices ?? this.slices;
     const isFlat = planesOf(view.arrangement).every((plane) => at(size, AXES[plane].slice) === 1);
     this.element.hidden = !adjust || isFlat || !visible(dataset, view).some(hasSlabs);
-    this.kind.value = view.slab?.mode ?? "";
+    this.modeField.value = view.slab?.mode ?? "";
     this.number.hidden = this.words.hidden = !view.slab;
     this.words.textContent = `of ${this.most} along ${AXIS_NAMES[slice]}`;
     if (document.activeElement === this.number) return;
@@ -79,14 +79,14 @@ export class Thickness {
     this.number.blur();
   }
 
-  /** Shows the next kind of slab; after the last kind, one slice. */
+  /** Shows a slab of the next mode; after the last mode, one slice. */
   next(): void {
     if (this.element.hidden) return;
-    const kinds = [null, ...MODES];
+    const modes = [null, ...MODES];
     const { slices } = this;
     this.change((view) => {
-      const now = kinds.indexOf(view.slab?.mode ?? null);
-      const mode = kinds[(now + 1) % kinds.length] ?? null;
+      const now = modes.indexOf(view.slab?.mode ?? null);
+      const mode = modes[(now + 1) % modes.length] ?? null;
       return { ...view, slab: mode && { mode, slices } };
     });
   }

@@ -3,7 +3,7 @@
 
 import OpenSeadragon from "openseadragon";
 
-import { answer } from "./data";
+import { fetchWithRetry } from "./data";
 import { h } from "./dom";
 import { TILE } from "./geometry";
 import { drawLabels } from "./labels";
@@ -26,7 +26,7 @@ export async function draw(
 ): Promise<CanvasRenderingContext2D> {
   const { treatment, labels } = layer;
   if (labels) return drawIds(labels, tile, signal);
-  const bytes = await (await answer(url, { signal })).arrayBuffer();
+  const bytes = await (await fetchWithRetry(url, { signal })).arrayBuffer();
   // The mount may state another content type, but the bytes are a PNG or a preview.
   const bitmap = await createImageBitmap(
     new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }),
@@ -35,13 +35,13 @@ export async function draw(
   const canvas = document.createElement("canvas");
   canvas.width = bitmap.width;
   canvas.height = bitmap.height;
-  const touched = treatment.table !== null || treatment.clear;
+  const isTreated = treatment.table !== null || treatment.clear;
   const context = canvas.getContext("2d", {
-    willReadFrequently: touched,
+    willReadFrequently: isTreated,
   }) as CanvasRenderingContext2D;
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
-  if (touched) {
+  if (isTreated) {
     const image = context.getImageData(0, 0, canvas.width, canvas.height);
     treat(image.data, treatment);
     context.putImageData(image, 0, 0);
@@ -55,22 +55,22 @@ async function drawIds(
   tile: Position,
   signal: AbortSignal,
 ): Promise<CanvasRenderingContext2D> {
-  const here = voxels(tile.level, tile.row, tile.column);
+  const shown = voxels(tile.level, tile.row, tile.column);
   const canvas = h("canvas", { width: TILE, height: TILE });
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  if (!here) return context;
+  if (!shown) return context;
   const image = context.createImageData(TILE, TILE);
-  drawLabels(image.data, TILE, await readBox(here.address, signal), here.box, look);
+  drawLabels(image.data, TILE, await readBox(shown.address, signal), shown.box, look);
   context.putImageData(image, 0, 0);
   return context;
 }
 
-/** Colours greys by the table and makes black transparent; pixels are red, green, blue, opacity. */
+/** Treats pixels, each of which is red, green, blue and opacity. */
 export function treat(pixels: Uint8ClampedArray, { table, clear }: Treatment): void {
   for (let i = 0; i < pixels.length; i += 4) {
     if (table) {
-      const grey = 3 * (pixels[i] ?? 0);
-      for (let c = 0; c < 3; c += 1) pixels[i + c] = table[grey + c] ?? 0;
+      const entry = 3 * (pixels[i] ?? 0); // that of the grey value
+      for (let c = 0; c < 3; c += 1) pixels[i + c] = table[entry + c] ?? 0;
     }
     if (clear && !pixels[i] && !pixels[i + 1] && !pixels[i + 2]) pixels[i + 3] = 0;
   }
@@ -81,7 +81,7 @@ export function treat(pixels: Uint8ClampedArray, { table, clear }: Treatment): v
 const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
-/** A tile of a layer, in its own numbering. */
+/** A tile of a layer, in the server's numbering. */
 export interface Position {
   level: number;
   row: number;
@@ -105,8 +105,11 @@ export class LayerSource extends OpenSeadragon.TileSource {
   private readonly ending = new AbortController();
   /** The tiles of coarse levels that are being fetched; tiles of finer levels wait for them. */
   private readonly coarse = new Set<Promise<unknown>>();
-  /** The finest of the coarse levels, in the library's numbering; infinite if no tile waits. */
-  first = Infinity;
+  /**
+   * The finest of the coarse levels, for which tiles of finer levels wait, in the library's
+   * numbering; infinite if no tile waits.
+   */
+  finestCoarse = Infinity;
   /** Whether only exact tiles are requested, even on a slow line. */
   exact = false;
   /** The levels, in the library's numbering, whose tiles in sight have all been loaded. */
@@ -129,12 +132,12 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   /** The server's number of a level, from the library's number. */
-  private level(level: number): number {
+  private serverLevel(level: number): number {
     return this.last - level;
   }
 
   override getNumTiles(level: number): OpenSeadragon.Point {
-    const { columns, rows } = this.layer.grid.tiles(this.level(level));
+    const { columns, rows } = this.layer.grid.tiles(this.serverLevel(level));
     return new OpenSeadragon.Point(columns, rows);
   }
 
@@ -142,7 +145,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
   override getTileAtPoint(level: number, point: OpenSeadragon.Point): OpenSeadragon.Tile {
     const { grid } = this.layer;
     const { column, row } = grid.tileAt(
-      this.level(level),
+      this.serverLevel(level),
       point.x * grid.width,
       point.y * grid.width,
     );
@@ -157,8 +160,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   ): OpenSeadragon.Rect {
     const { grid } = this.layer;
     const part = isSource
-      ? grid.inside(this.level(level), column, row)
-      : grid.bounds(this.level(level), column, row);
+      ? grid.inside(this.serverLevel(level), column, row)
+      : grid.bounds(this.serverLevel(level), column, row);
     const unit = isSource ? 1 : grid.width;
     return new OpenSeadragon.Rect(
       part.x / unit,
@@ -169,14 +172,15 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override tileExists(level: number, column: number, row: number): boolean {
-    const { columns, rows } = this.layer.grid.tiles(this.level(level));
-    const offered = this.layer.grid.levels[this.level(level)]?.offered === true;
+    const { columns, rows } = this.layer.grid.tiles(this.serverLevel(level));
+    const offered = this.layer.grid.levels[this.serverLevel(level)]?.offered === true;
     return offered && column >= 0 && row >= 0 && column < columns && row < rows;
   }
 
   override getTileUrl(level: number, column: number, row: number): string {
     const { preview, address } = this.layer;
-    return (preview && !this.exact && isSlow() ? preview : address)(this.level(level), row, column);
+    const addressOf = (!this.exact && isSlow() && preview) || address;
+    return addressOf(this.serverLevel(level), row, column);
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
@@ -194,14 +198,14 @@ export class LayerSource extends OpenSeadragon.TileSource {
 
   override downloadTileStart(context: never): void {
     const job = context as Job;
-    const abort = (job.userData.abort = new AbortController());
+    const abort = new AbortController();
+    job.userData.abort = abort;
     const signal = AbortSignal.any([abort.signal, this.ending.signal]);
     const { level, x, y } = job.tile;
-    const position = { level: this.level(level), row: y, column: x };
-    const isCoarse = level <= this.first;
-    const drawn = isCoarse
-      ? draw(job.src, this.layer, position, signal)
-      : this.afterCoarse(() => draw(job.src, this.layer, position, signal));
+    const position = { level: this.serverLevel(level), row: y, column: x };
+    const isCoarse = level <= this.finestCoarse;
+    const task = () => draw(job.src, this.layer, position, signal);
+    const drawn = isCoarse ? task() : this.afterCoarse(task);
     if (isCoarse) {
       this.coarse.add(drawn);
       void drawn.catch(() => undefined).finally(() => this.coarse.delete(drawn));
@@ -237,31 +241,31 @@ export class LayerSource extends OpenSeadragon.TileSource {
 
 /**
  * Fetches URLs into the browser's cache: a few at once, or one by one on a slow line. Each call
- * aborts the requests of earlier calls that it does not want, too.
+ * aborts the requests of earlier calls for other URLs.
  */
 export class Prefetcher {
-  private readonly waiting = new Map<string, AbortController>();
+  private readonly inFlight = new Map<string, AbortController>();
   private queue: string[] = [];
 
   fetch(addresses: string[]): void {
-    for (const [address, abort] of this.waiting) if (!addresses.includes(address)) abort.abort();
-    this.queue = addresses.filter((address) => !this.waiting.has(address));
+    for (const [address, abort] of this.inFlight) if (!addresses.includes(address)) abort.abort();
+    this.queue = addresses.filter((address) => !this.inFlight.has(address));
     this.next();
   }
 
   /** Aborts all requests except those for some addresses, and begins no new ones. */
   keep(addresses: string[]): void {
-    this.fetch(addresses.filter((address) => this.waiting.has(address)));
+    this.fetch(addresses.filter((address) => this.inFlight.has(address)));
   }
 
   private next(): void {
-    while (this.queue.length && this.waiting.size < (isSlow() ? 1 : AT_ONCE))
-      void this.one(this.queue.shift() ?? "");
+    while (this.queue.length && this.inFlight.size < (isSlow() ? 1 : AT_ONCE))
+      void this.fetchOne(this.queue.shift() ?? "");
   }
 
-  private async one(address: string): Promise<void> {
+  private async fetchOne(address: string): Promise<void> {
     const abort = new AbortController();
-    this.waiting.set(address, abort);
+    this.inFlight.set(address, abort);
     try {
       const response = await fetch(address, {
         signal: abort.signal,
@@ -271,7 +275,7 @@ export class Prefetcher {
     } catch {
       // If the tile is drawn, its request fails again and is reported.
     } finally {
-      this.waiting.delete(address);
+      this.inFlight.delete(address);
       this.next();
     }
   }

@@ -2,11 +2,10 @@
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is
-// NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
-// NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and SHUFFLE the
-// number of other colours. Missing or invalid parts default to the initial view. A slab is
-// MODE:SLICES or MODE:all.
+// `at` is x, y, z plus the dataset's offset, like slice numbers; a slab is MODE:SLICES or MODE:all.
+// A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH may be empty; labels are
+// NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and SHUFFLE a
+// number that gives labels other colours. Missing or invalid parts default to the initial view.
 
 import {
   beginOf,
@@ -22,7 +21,7 @@ import {
 } from "./data";
 import { at, AXES, clamp, Grid, PLANES } from "./geometry";
 import type { LabelLook } from "./labels";
-import { type Colour, colourText, isMap, nearestPure, readColour, unused } from "./paint";
+import { type Colour, colourText, freeColour, isMap, nearestPure, readColour } from "./paint";
 import { readSlab, type Slab, slabText } from "./slab";
 
 export type Arrangement = PlaneName | "all";
@@ -117,7 +116,7 @@ export function drawable(dataset: Dataset, view: View): Channel[] {
 export const visible = (dataset: Dataset, view: View): Channel[] =>
   drawable(dataset, view).filter((channel) => isOn(view, channel));
 
-/** Names of channels that do not open: the parts of complex numbers, except for the magnitude. */
+/** Channels that stay off at first: the parts of complex numbers, except for the magnitude. */
 const COMPLEX_PART = /_(phase|real|imaginary)$/;
 
 /** The numbers in the path of a channel's dataset. */
@@ -126,15 +125,16 @@ const pathNumbers = (channel: Channel): string[] => channel.levels[0]?.path?.mat
 /**
  * The channels at the same position of the stage as the first. If paths such as
  * `/position 3/channel 1` differ in several numbers, the last of these numbers counts channels and
- * the others count positions. All channels if the first would be alone.
+ * the others count positions. All channels if no other one is there.
  */
 function atSamePosition(alike: Channel[], first: Channel): Channel[] {
   const own = pathNumbers(first);
-  const others = alike.map(pathNumbers);
-  const differing = [...own.keys()].filter((i) => others.some((numbers) => numbers[i] !== own[i]));
+  const isSame = (channel: Channel, i: number) => pathNumbers(channel)[i] === own[i];
+  // The indices of the numbers that differ; the last of them counts channels.
+  const differing = [...own.keys()].filter((i) => !alike.every((channel) => isSame(channel, i)));
   const positions = differing.slice(0, -1);
-  const found = alike.filter((_, c) => positions.every((i) => others[c]?.[i] === own[i]));
-  return found.length > 1 ? found : alike;
+  const together = alike.filter((channel) => positions.every((i) => isSame(channel, i)));
+  return together.length > 1 ? together : alike;
 }
 
 /** Whether channels lie beside one another, as the tiles of a stitched file do. */
@@ -152,7 +152,7 @@ function recordingOf({ kind, dtype, times, levels }: Channel): string {
  * tiles of a mosaic. The channels of a configured dataset are sorted by name, so its largest image
  * counts as the first. Images of another kind, such as probabilities of a segmentation, stay off.
  */
-function opened(dataset: Dataset): Channel[] {
+function initialChannels(dataset: Dataset): Channel[] {
   const images = dataset.channels.filter(
     (channel) => channel.kind !== "labels" && !COMPLEX_PART.test(channel.name),
   );
@@ -167,13 +167,13 @@ function opened(dataset: Dataset): Channel[] {
   );
   if (isMosaic(alike)) return alike.slice(0, MAX_TILES);
   const together = first.levels[0]?.path ? atSamePosition(alike, first) : [first];
-  // Many directions or moments in one array are not colours.
+  // Many channels without colours in one array are directions or moments.
   const isMany = together.length > MAX_TOGETHER && !together.every((channel) => channel.colour);
   return isMany ? [first] : together.slice(0, MAX_TOGETHER);
 }
 
 /** The first plane in which a channel is more than a line. */
-function filled(channel: Channel | undefined): PlaneName {
+function firstFilledPlane(channel: Channel | undefined): PlaneName {
   const size = channel?.levels[0]?.size ?? [1, 1, 1];
   const isFilled = (plane: PlaneName) =>
     at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1;
@@ -184,8 +184,8 @@ function filled(channel: Channel | undefined): PlaneName {
  * The initial view: the images of the file that belong together, centred, with the whole plane
  * visible.
  */
-export function beginning(dataset: Dataset): View {
-  const on = opened(dataset);
+export function initialView(dataset: Dataset): View {
+  const on = initialChannels(dataset);
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearestPure(channel.colour) : "";
@@ -205,7 +205,7 @@ export function beginning(dataset: Dataset): View {
     ? (endOf(on).map((length) => Math.floor(length / 2) + 0.5) as Triple)
     : middle(on[0]);
   const view: View = {
-    arrangement: filled(on[0]),
+    arrangement: firstFilledPlane(on[0]),
     at: place,
     zoom: 0,
     time: firstTime(on[0]),
@@ -229,24 +229,24 @@ export function coloured(dataset: Dataset, view: View): View {
     byPlace.set(place, [...(byPlace.get(place) ?? []), channel]);
   }
   let changed = view;
-  for (const images of byPlace.values()) changed = toldApart(changed, images);
+  for (const images of byPlace.values()) changed = withDistinctColours(changed, images);
   return changed;
 }
 
 /**
- * A view in which these images have different colours: an image that is grey, has a map or repeats
+ * A view in which these images have different colours. An image that is grey, has a map or repeats
  * an earlier colour gets the colour that the server has for it, or a free one.
  */
-function toldApart(view: View, images: Channel[]): View {
+function withDistinctColours(view: View, images: Channel[]): View {
   if (images.length < 2) return view;
-  const own = images.map((channel) => shownOf(view, channel).colour);
+  const colours = images.map((channel) => shownOf(view, channel).colour);
   const keeps = (colour: Colour, i: number) =>
-    colour !== "" && !isMap(colour) && own.indexOf(colour) === i;
-  const taken = own.filter(keeps);
+    colour !== "" && !isMap(colour) && colours.indexOf(colour) === i;
+  const taken = colours.filter(keeps);
   let changed = view;
   for (const [i, channel] of images.entries()) {
-    if (keeps(own[i] ?? "", i)) continue;
-    const colour = unused(taken, channel.composite_colour ?? "");
+    if (keeps(colours[i] ?? "", i)) continue;
+    const colour = freeColour(taken, channel.composite_colour ?? "");
     taken.push(colour);
     changed = withShown(changed, channel, { colour });
   }
@@ -258,9 +258,7 @@ export function middle(channel: Channel | undefined): Triple {
   const finest = channel?.levels[0];
   if (!channel || !finest) return [0.5, 0.5, 0.5];
   const first = firstOf(channel);
-  const centre = finest.size.map(
-    (length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0),
-  ) as Triple;
+  const centre = finest.size.map((length, axis) => at(first, axis) + length / 2) as Triple;
   const { existing } = channel;
   return existing ? [centre[0], centre[1], first[2] + existing.middle_slice + 0.5] : centre;
 }
@@ -272,6 +270,7 @@ export const firstTime = (channel: Channel | undefined): number =>
 /** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
   const size = endOf(drawable(dataset, view));
+  // A point at the end itself would lie beyond the last voxel.
   const point = view.at.map((value, axis) => clamp(value, 0, at(size, axis) - 0.001)) as Triple;
   const times = timeCount(visible(dataset, view));
   return { ...view, at: point, time: clamp(view.time, 0, times - 1) };
@@ -286,7 +285,7 @@ export function newest(view: View, dataset: Dataset): View {
   return { ...view, at: [x, y, slices - 0.5] };
 }
 
-/** The zoom that fits a whole plane into a box. */
+/** The zoom that fits a whole plane into a box, with a margin. */
 export function fitting(grid: Grid, width: number, height: number): number {
   const whole = Math.min(width / grid.width, height / grid.height);
   return Math.min(0.96 * whole, MAX_ZOOM) || 1;
@@ -301,7 +300,7 @@ export function stepped(view: View, plane: PlaneName, by: number): View {
 }
 
 /** A number with at most seven digits. */
-const tidy = (value: number): string => String(Number(value.toPrecision(7)));
+const sevenDigits = (value: number): string => String(Number(value.toPrecision(7)));
 
 function channelText(channel: Channel, shown: Shown): string {
   if (channel.kind === "labels") {
@@ -313,9 +312,10 @@ function channelText(channel: Channel, shown: Shown): string {
       shuffle || "",
       outlines ? "outlines" : "",
     ];
+    // Empty parts at the end are left out, with their colons.
     return `${channel.name}:${parts.join(":").replace(/:+$/, "")}`;
   }
-  // Limits are written exactly: 32-bit numbers have more digits than `tidy` keeps.
+  // Limits are written exactly: 32-bit numbers have more digits than `sevenDigits` keeps.
   const [low, high] = shown.window ?? ["", ""];
   const gamma = shown.gamma === 1 ? "" : shown.gamma;
   const parts = [channel.name, colourText(shown.colour), low, high, gamma];
@@ -325,12 +325,13 @@ function channelText(channel: Channel, shown: Shown): string {
 /** The URL fragment of a view. */
 export function toHash(dataset: Dataset, view: View): string {
   const point = view.at.map((value, axis) =>
-    tidy(Number((value + at(dataset.offset, axis)).toFixed(2))),
+    sevenDigits(Number((value + at(dataset.offset, axis)).toFixed(2))),
   );
   const on = dataset.channels.filter((channel) => isOn(view, channel));
   const show = on.map((channel) => channelText(channel, shownOf(view, channel)));
   const parts = [`plane=${view.arrangement}`, `at=${point.join()}`];
-  if (view.zoom) parts.push(`zoom=${tidy(Number(view.zoom.toPrecision(4)))}`);
+  if (view.zoom) parts.push(`zoom=${sevenDigits(Number(view.zoom.toPrecision(4)))}`);
+  // A dataset may open at a time other than 0.
   if (view.time || firstTime(drawable(dataset, view)[0])) parts.push(`time=${view.time}`);
   if (view.slab) parts.push(`slab=${slabText(view.slab)}`);
   if (view.oneRange) parts.push("ranges=one");
@@ -348,7 +349,7 @@ export function tokenOf(hash: string): string {
   }
 }
 
-/** The `count` numbers of a text, separated by commas or colons; null if it has anything else. */
+/** The `count` numbers of a text, separated by commas or colons; null if it is anything else. */
 function numbersIn(text: string | null | undefined, count: number): number[] | null {
   const values = (text ?? "").split(/[,:]/).map((part) => (part.trim() ? Number(part) : NaN));
   return values.length === count && values.every(Number.isFinite) ? values : null;
@@ -364,7 +365,7 @@ export const isGamma = (gamma: number): boolean => gamma >= LEAST_GAMMA && gamma
 /** Whether the text is a whole number of at most 64 bits. */
 export const isLabel = (text: string): boolean => /^-?\d{1,20}$/.test(text);
 
-/** How labels are shown by the parts of their text in a URL after the name. */
+/** How labels are shown, by the parts after their name in a URL, such as `40`, `17` and `alone`. */
 function readLabels(before: Shown, parts: string[]): Shown {
   const [percent, id = "", alone, shuffle = "", outlines] = parts;
   return {
@@ -377,15 +378,15 @@ function readLabels(before: Shown, parts: string[]): Shown {
   };
 }
 
-/** How an image is shown by the parts of its text in a URL after the name. */
+/** How an image is shown, by the parts after its name in a URL, such as `M`, `100` and `2000`. */
 function readImage(before: Shown, parts: string[]): Shown {
-  const [colour = "", low, high] = parts;
+  const [colour = ""] = parts;
   const gamma = numberIn(parts[3]) ?? 1;
   return {
     ...before,
     on: true,
     colour: readColour(colour) ?? before.colour,
-    window: numbersIn(`${low}:${high}`, 2) as [number, number] | null,
+    window: numbersIn(parts.slice(1, 3).join(":"), 2) as [number, number] | null,
     gamma: isGamma(gamma) ? gamma : 1,
   };
 }
@@ -411,18 +412,18 @@ export function unknownIn(dataset: Dataset, hash: string): string[] {
 }
 
 /**
- * Parses a URL fragment into a view. If it names channels and none of them exists, the view has the
- * initial ones.
+ * Parses a URL fragment into a view. If it names only channels that do not exist, the channels of
+ * the initial view are shown.
  */
 export function fromHash(dataset: Dataset, hash: string): View {
-  const view = beginning(dataset);
+  const view = initialView(dataset);
   const query = queryOf(hash);
   const plane = query.get("plane") as Arrangement;
   if (plane === "all" || PLANES.includes(plane)) view.arrangement = plane;
   const show = showIn(hash);
   const unknown = unknownIn(dataset, hash);
   if (show && (!show.length || unknown.length < show.length)) {
-    for (const one of Object.values(view.shown)) one.on = false;
+    for (const look of Object.values(view.shown)) look.on = false;
     for (const [name = "", ...parts] of show) {
       const channel = dataset.channels.find((each) => each.name === name);
       if (!channel) continue;

@@ -30,7 +30,7 @@ import { pictureSheet } from "./figure";
 import { findLabel } from "./find";
 import { at, AXES, AXIS_NAMES, clamp } from "./geometry";
 import { gotoSheet, parse } from "./goto";
-import { helpDialog, copyText, Notices, Told } from "./help";
+import { helpDialog, copyText, Notices, WorstNotice } from "./help";
 import { type Actions, listen } from "./keys";
 import { type Scene } from "./layers";
 import { LinePanel } from "./line";
@@ -116,7 +116,7 @@ export class Viewer {
   private readonly box = h("div", { className: "panes" });
   private readonly status = h("output", { className: "status", "aria-live": "off" });
   private readonly notices = new Notices(() => this.retry());
-  private readonly told = new Told(() => this.actions.about());
+  private readonly worstNotice = new WorstNotice(() => this.actions.about());
   private readonly panel: Panel;
   private readonly slicers: Slicers;
   private readonly thickness: Thickness;
@@ -169,7 +169,7 @@ export class Viewer {
     this.element = h(
       "main",
       { className: "viewer" },
-      h("div", {}, this.bar(), this.told.element),
+      h("div", {}, this.bar(), this.worstNotice.element),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
       h(
         "footer",
@@ -260,11 +260,10 @@ export class Viewer {
         item("link", "Copy the address of the centre tile (w)", actions.address),
       ),
     );
-    document.addEventListener(
-      "pointerdown",
-      (event) => menu.contains(event.target as Node) || (menu.open = false),
-      { signal: this.ending.signal },
-    );
+    const closeOutside = (event: Event) => {
+      if (!menu.contains(event.target as Node)) menu.open = false;
+    };
+    document.addEventListener("pointerdown", closeOutside, { signal: this.ending.signal });
     return menu;
   }
 
@@ -281,14 +280,14 @@ export class Viewer {
         `There is no channel ${names} in ${token}. The panel lists the available channels.`,
       );
     }
-    void this.missing();
+    void this.tellAbsent();
     this.measure();
   }
 
   /**
-   * Requests the ranges that the server measures. If it leaves some channels for later, asks again,
-   * until their number has not decreased for `tries` requests. `before` is their number at the last
-   * request.
+   * Requests the ranges that the server measures. If the server leaves some channels for later,
+   * asks again, until the number of these channels has not decreased for `tries` requests; `before`
+   * was their number after the last request.
    */
   private measure(before = Infinity, tries = FRUITLESS): void {
     loadDataset(this.dataset.token).then(
@@ -297,9 +296,9 @@ export class Viewer {
         const left = dataset.channels.filter(
           ({ kind, percentiles, problem }) => kind !== "labels" && !percentiles && !problem,
         ).length;
-        const again = left < before ? FRUITLESS : tries - 1;
-        if (left > 0 && again > 0 && !this.ending.signal.aborted)
-          window.setTimeout(() => this.measure(left, again), MEASURING_DELAY);
+        const triesLeft = left < before ? FRUITLESS : tries - 1;
+        if (left > 0 && triesLeft > 0 && !this.ending.signal.aborted)
+          window.setTimeout(() => this.measure(left, triesLeft), MEASURING_DELAY);
       },
       () => undefined,
     );
@@ -308,11 +307,11 @@ export class Viewer {
   /** Shows the ranges that the server has measured. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
-    const found = new Map(dataset.channels.map((channel) => [channel.name, channel]));
-    // A live dataset may have grown since.
+    const measured = new Map(dataset.channels.map((channel) => [channel.name, channel]));
+    // A live dataset may have grown since the ranges were requested.
     const channels = this.dataset.channels.map((channel) => ({
       ...channel,
-      ...found.get(channel.name),
+      ...measured.get(channel.name),
       levels: channel.levels,
       times: channel.times,
     }));
@@ -329,11 +328,9 @@ export class Viewer {
 
   /** Whether the viewer can go on with a new version of its dataset. */
   canTake(dataset: Dataset): boolean {
-    const names = (one: Dataset) =>
-      JSON.stringify(
-        one.channels.map((channel) => [channel.name, channel.kind, channel.times === null]),
-      );
-    return this.dataset.live === true && names(dataset) === names(this.dataset);
+    const kinds = ({ channels }: Dataset) =>
+      JSON.stringify(channels.map(({ name, kind, times }) => [name, kind, times === null]));
+    return this.dataset.live === true && kinds(dataset) === kinds(this.dataset);
   }
 
   /** Shows a new version of a live dataset. */
@@ -352,13 +349,13 @@ export class Viewer {
       };
     });
     const voxels = sum(dataset.channels.map(voxelCount));
-    const unmeasured = dataset.channels.some(
+    const isUnmeasured = dataset.channels.some(
       (channel) => channel.window === null && channel.kind === "image",
     );
     this.dataset = { ...dataset, channels, notices: this.dataset.notices };
     this.change(this.following ? newest(this.view, this.dataset) : this.view);
-    // Ranges are measured again when the dataset has doubled.
-    if (!unmeasured && dataset.live && voxels < 2 * this.sampled) return;
+    // Ranges are requested again only once the dataset has doubled.
+    if (!isUnmeasured && dataset.live && voxels < 2 * this.sampled) return;
     this.sampled = voxels;
     this.measure();
   }
@@ -396,14 +393,12 @@ export class Viewer {
   private change(view: View, leads?: Pane): void {
     const arranged = view.arrangement !== this.view.arrangement;
     this.view = confined(view, this.dataset);
-    const {
-      time,
-      at: [, , z],
-    } = newest(this.view, this.dataset);
+    // Whoever leaves the newest slice or time point no longer follows.
+    const last = newest(this.view, this.dataset);
     this.following &&=
       this.dataset.live === true &&
-      time === this.view.time &&
-      Math.floor(z) === Math.floor(this.view.at[2]);
+      last.time === this.view.time &&
+      Math.floor(last.at[2]) === Math.floor(this.view.at[2]);
     if (arranged) this.arrange();
     this.show(leads);
   }
@@ -413,7 +408,7 @@ export class Viewer {
     const scene = this.scene(view);
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
-    this.told.show(dataset);
+    this.worstNotice.show(dataset);
     this.slicers.show(dataset, view);
     this.thickness.show(this.dataset, this.view, this.site.adjust === true);
     this.follow.hidden = !dataset.live;
@@ -497,11 +492,11 @@ export class Viewer {
     });
     if (point !== null) query.set("time", String(point));
     try {
-      const found = await loadRange(
+      const range = await loadRange(
         `view/${addressOf(this.dataset)}/${channel.name}/range.json?${query}`,
       );
       const window: [number, number] | null =
-        found.low === null || found.high === null ? null : [found.low, found.high];
+        range.low === null || range.high === null ? null : [range.low, range.high];
       if (!window) return this.notices.say("Nothing of the channel is visible.");
       this.change(ranged(this.dataset, this.view, channel, { window }));
     } catch (error) {
@@ -510,7 +505,7 @@ export class Viewer {
   }
 
   /** Says which labels of the link do not exist, if the search is quick. */
-  private async missing(): Promise<void> {
+  private async tellAbsent(): Promise<void> {
     for (const channel of this.dataset.channels) {
       const { selected, on } = shownOf(this.view, channel);
       const voxels = volume(channel.levels.at(-1)?.size ?? [0]);
@@ -702,7 +697,7 @@ export class Viewer {
    * The labels of a channel that are in sight and how many visible voxels each has, counted in one
    * slice of the level that is on the screen.
    */
-  private async counted(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
+  private async labelCounts(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
     const pane = this.pane();
     const level = pane?.visible(channel)?.level;
     const wanted = pane && this.boxOf(pane, channel, null);
@@ -724,7 +719,7 @@ export class Viewer {
 
   /** The labels of a channel in sight with their names, with most voxels first. */
   private async seen(channel: Channel, signal: AbortSignal): Promise<SeenLabels> {
-    const counts = await this.counted(channel, signal);
+    const counts = await this.labelCounts(channel, signal);
     const most = [...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
     const ids = most.map(([id]) => id);
     // A table of names that is wrong must not hide the ids.
@@ -738,7 +733,7 @@ export class Viewer {
     const found = new Map<string, string[]>();
     for (const channel of visible(this.dataset, this.view)) {
       if (channel.kind !== "labels") continue;
-      const counts = await this.counted(channel, this.ending.signal).catch(() => null);
+      const counts = await this.labelCounts(channel, this.ending.signal).catch(() => null);
       if (counts && counts.size <= MAX_COLOURS) found.set(channel.name, [...counts.keys()]);
     }
     return found;
@@ -768,13 +763,13 @@ export class Viewer {
     );
   }
 
-  /** Begins to measure; ends it if the same kind is being measured. */
-  private startMeasure(Kind: typeof LinePanel | typeof RegionPanel): void {
+  /** Begins to measure a line or a rectangle; ends it if that is being measured already. */
+  private startMeasure(PanelClass: typeof LinePanel | typeof RegionPanel): void {
     const pane = this.pane();
-    const isOver = this.measuring instanceof Kind;
+    const isOver = this.measuring instanceof PanelClass;
     this.endDrag();
     if (!pane || isOver) return;
-    this.measuring = new Kind(pane, () => ({ dataset: this.dataset, view: this.view }), {
+    this.measuring = new PanelClass(pane, () => ({ dataset: this.dataset, view: this.view }), {
       copied: (text) => void this.copyText(text),
       failed: (error) => this.notices.say(explain(error)),
       closed: () => this.endDrag(),
@@ -802,8 +797,8 @@ export class Viewer {
   }
 
   /**
-   * If a plane is still loading after a while, says why, provided that it is because of the way in
-   * which the file is stored.
+   * If a plane is still loading after a while and the way in which the file is stored explains it,
+   * says so.
    */
   private explainSlowness(): void {
     window.clearTimeout(this.slowTimer);
@@ -818,8 +813,8 @@ export class Viewer {
 
   private async copyText(text: string): Promise<void> {
     const lines = text.trimEnd().split("\n");
-    const what = lines.length > 1 ? `${lines.length} lines` : text;
-    this.notices.say((await copyText(text)) ? `Copied ${what}` : text);
+    const copied = lines.length > 1 ? `${lines.length} lines` : text;
+    this.notices.say((await copyText(text)) ? `Copied ${copied}` : text);
   }
 
   /**
@@ -856,6 +851,7 @@ export class Viewer {
     this.change(withLabelToggled(this.view, value.channel, value.text));
   }
 
+  /** Opens the view in a new tab; with `all`, also the hidden images of a registered dataset. */
   private async openNeuroglancer(all = false): Promise<void> {
     const zoom = this.panes[0]?.zoom() ?? 1;
     if (!neuroglancer(this.site, this.dataset, this.view, zoom, new Map()))

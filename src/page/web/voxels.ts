@@ -2,18 +2,18 @@
 
 import {
   addressOf,
-  answer,
+  fetchWithRetry,
   type Channel,
   type Dataset,
   firstOf,
   timeOf,
   type Triple,
 } from "./data";
-import { at, AXIS_NAMES } from "./geometry";
+import { at } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
 
-/** A box of a channel at a time point: its first voxel and its size, in voxels of a level. */
+/** A box of voxels that the server can send; `start` and `size` are in voxels of the level. */
 export interface LevelBox {
   dataset: Dataset;
   channel: Channel;
@@ -23,28 +23,31 @@ export interface LevelBox {
   size: Triple;
 }
 
-/** The address of a box. */
+/** The address of a box, such as `voxels/actin/c0/0/0-64_0-64_3-4.raw?time=2`. */
 export function boxAddress({ dataset, channel, time, level, start, size }: LevelBox): string {
-  const ranges = AXIS_NAMES.map(
-    (_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`,
-  ).join("_");
+  const ranges = start.map((first, axis) => `${first}-${first + at(size, axis)}`).join("_");
   const point = timeOf(channel, time);
   const query = point === null ? "" : `?time=${point}`;
   return `voxels/${addressOf(dataset)}/${channel.name}/${level}/${ranges}.raw${query}`;
 }
 
-/** Half-precision floats (IEEE 754 binary16), for which not every browser has an array. */
+/**
+ * Half-precision floats, for which not every browser has an array. IEEE 754 binary16: a bit for the
+ * sign, 5 for the exponent, 10 for the fraction.
+ */
 function halves(bytes: ArrayBuffer): number[] {
   return Array.from(new Uint16Array(bytes), (bits) => {
     const sign = bits & 0x8000 ? -1 : 1;
     const exponent = (bits >> 10) & 31;
     const fraction = bits & 1023;
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
-    return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
+    if (exponent === 0) return sign * fraction * 2 ** -24; // zero and subnormal numbers
+    return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   });
 }
 
-const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
+/** What turns bytes into values, by the name of the voxels' type. */
+const READERS: Record<string, (bytes: ArrayBuffer) => Values> = {
   bool: (bytes) => new Uint8Array(bytes),
   uint8: (bytes) => new Uint8Array(bytes),
   int8: (bytes) => new Int8Array(bytes),
@@ -61,11 +64,11 @@ const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
 
 /** A box of voxels as it was read. */
 export interface VoxelBox {
-  /** z, y, x, and the components of a voxel; x (or the component) fastest. */
+  /** In the order z, y, x: x changes fastest, or in colour images the component of a voxel. */
   values: Values;
   /**
-   * The parts of the box that the file lacks, in voxels of the level, whose values stand for
-   * nothing; null if the server does not list them.
+   * The parts of the box that the file lacks, in voxels of the level; their values mean nothing.
+   * Null if the server does not list the parts.
    */
   gaps: Part[] | null;
 }
@@ -82,7 +85,7 @@ export const isWithin = (parts: Part[], voxel: Triple): boolean =>
     voxel.every((value, axis) => value >= at(start, axis) && value < at(end, axis)),
   );
 
-/** The voxel of a channel at level 0 at a place of the dataset; null if it has none there. */
+/** A channel's voxel of level 0 at a place on the page; null if the channel has none there. */
 export function voxelAt(channel: Channel, place: Triple): Triple | null {
   const finest = channel.levels[0];
   if (!finest) return null;
@@ -98,15 +101,16 @@ function partsIn(header: string | null): Part[] | null {
   return texts.map((text) => {
     const ranges = text.split("_").map((range) => range.split("-").map(Number));
     const start = ranges.map(([from = 0]) => from) as Triple;
-    return { start, end: ranges.map(([, to = 0]) => to) as Triple };
+    const end = ranges.map(([, to = 0]) => to) as Triple;
+    return { start, end };
   });
 }
 
 /** Reads a box. */
 export async function readVoxels(address: string, signal: AbortSignal): Promise<VoxelBox> {
-  const response = await answer(address, { signal });
+  const response = await fetchWithRetry(address, { signal });
   const type = response.headers.get("X-Voltile-Type") ?? "";
-  const read = TYPES[type];
+  const read = READERS[type];
   if (!read) throw new Error(`The server sent voxels of an unknown type “${type}”`);
   const gaps = partsIn(response.headers.get("X-Voltile-Missing"));
   return { values: read(await response.arrayBuffer()), gaps };

@@ -28,9 +28,9 @@ const REST = 300;
 
 /** Adds neighbouring counts together, so that there are at most `bars` of them. */
 function pooled(counts: number[], bars: number): number[] {
-  const each = Math.ceil(counts.length / bars);
-  const firsts = Array.from({ length: Math.ceil(counts.length / each) }, (_, i) => i * each);
-  return firsts.map((first) => sum(counts.slice(first, first + each)));
+  const width = Math.ceil(counts.length / bars);
+  const firsts = Array.from({ length: Math.ceil(counts.length / width) }, (_, i) => i * width);
+  return firsts.map((first) => sum(counts.slice(first, first + width)));
 }
 
 /** The bars of a histogram: as many as possible with at most an eighth of them empty. */
@@ -67,20 +67,20 @@ function shape(histogram: Histogram, [low, high]: Range): SVGElement {
 export function onlyValue({ lo, hi, counts }: Histogram): number | null {
   if (lo === hi) return lo;
   const filled = counts.flatMap((count, i) => (count ? [i] : []));
-  // The bins of 8-bit types are their values.
-  return filled.length === 1 && counts.length === 256 && hi - lo === 255
-    ? lo + (filled[0] ?? 0)
-    : null;
+  // Each bin of an 8-bit type is one value.
+  const areValues = counts.length === 256 && hi - lo === 255;
+  return areValues && filled.length === 1 ? lo + (filled[0] ?? 0) : null;
 }
 
 export class WindowControl {
   readonly element: HTMLElement;
   private readonly range: Range;
-  private readonly whole: boolean;
+  /** Whether handles choose whole numbers. */
+  private readonly isWhole: boolean;
   private readonly handles: [HTMLInputElement, HTMLInputElement];
   private readonly fields: [HTMLInputElement, HTMLInputElement];
-  private readonly curve: HTMLInputElement;
-  private readonly exponent: HTMLInputElement;
+  private readonly gammaSlider: HTMLInputElement;
+  private readonly gammaField: HTMLInputElement;
   private readonly reset = h(
     "button",
     { type: "button", className: "plain", title: "Back to the server's range" },
@@ -98,15 +98,15 @@ export class WindowControl {
     const { name, dtype, central_histogram: central } = channel;
     const histogram = (all ? null : central) ?? channel.histogram;
     this.range = histogram ? [histogram.lo, histogram.hi] : baseWindow(channel);
-    this.whole = /int/.test(dtype) && Math.abs(this.range[1] - this.range[0]) >= 100;
-    const of = labelOf(channel);
+    this.isWhole = /int/.test(dtype) && Math.abs(this.range[1] - this.range[0]) >= 100;
+    const label = labelOf(channel);
     const handle = (says: string) =>
       h("input", {
         type: "range",
         min: "0",
         max: String(STEPS),
         className: "handle",
-        "aria-label": `${says} of ${of}`,
+        "aria-label": `${says} of ${label}`,
         oninput: () => this.moved(),
         onchange: () => this.rested(),
       });
@@ -115,27 +115,28 @@ export class WindowControl {
         type: "text",
         inputMode: "decimal",
         className: "number",
+        // `lowest-NAME` or `highest-NAME`
         id: `${says.split(" ")[0]?.toLowerCase()}-${name}`,
-        "aria-label": `${says} of ${of}, as a number`,
+        "aria-label": `${says} of ${label}, as a number`,
         onchange: () => this.typed(i),
       });
     this.handles = [handle("Lowest value"), handle("Highest value")];
     this.fields = [field("Lowest value", 0), field("Highest value", 1)];
-    const exponent = (part: object) => h("input", { "aria-label": `Gamma of ${of}`, ...part });
-    this.curve = exponent({
+    const gammaInput = (part: object) => h("input", { "aria-label": `Gamma of ${label}`, ...part });
+    this.gammaSlider = gammaInput({
       type: "range",
       min: "-1",
       max: "1",
       step: "0.01",
-      oninput: () => this.chooseGamma(10 ** Number(this.curve.value), true),
+      oninput: () => this.chooseGamma(10 ** Number(this.gammaSlider.value), true),
       onchange: () => this.rested(),
     });
-    this.exponent = exponent({
+    this.gammaField = gammaInput({
       type: "text",
       inputMode: "decimal",
       className: "number short",
       id: `gamma-${name}`,
-      onchange: () => this.chooseGamma(Number(this.exponent.value), false),
+      onchange: () => this.chooseGamma(Number(this.gammaField.value), false),
     });
     const button = (text: string, title: string, onclick: () => void) =>
       h("button", { type: "button", title, onclick }, text);
@@ -162,7 +163,7 @@ export class WindowControl {
       ),
       h("div", { className: "ends" }, ...this.range.map((end) => h("span", {}, written(end)))),
       h("div", { className: "field" }, this.fields[0], h("span", {}, "to"), this.fields[1]),
-      h("label", { className: "field" }, "Gamma", this.curve, this.exponent),
+      h("label", { className: "field" }, "Gamma", this.gammaSlider, this.gammaField),
       h(
         "div",
         { className: "field buttons" },
@@ -192,8 +193,8 @@ export class WindowControl {
     for (const [i, field] of this.fields.entries()) {
       if (document.activeElement !== field) field.value = String(tidy(chosen[i] ?? 0));
     }
-    if (!this.timer) this.curve.value = String(Math.log10(gamma));
-    this.exponent.value = String(gamma);
+    if (!this.timer) this.gammaSlider.value = String(Math.log10(gamma));
+    this.gammaField.value = String(gamma);
     this.reset.hidden = window === null && gamma === 1;
   }
 
@@ -205,7 +206,7 @@ export class WindowControl {
       // A handle that was not moved keeps its number, which may lie beyond the end of the slider.
       if (input.value === String(clamp(place, 0, STEPS))) return before;
       const exact = low + (Number(input.value) / STEPS) * (high - low);
-      return this.whole ? Math.round(exact) : Number(exact.toPrecision(5));
+      return this.isWhole ? Math.round(exact) : Number(exact.toPrecision(5));
     };
     this.beginMove();
     this.events.chosen({ window: [value(this.handles[0], 0), value(this.handles[1], 1)] }, true);
@@ -214,7 +215,7 @@ export class WindowControl {
   private chooseGamma(gamma: number, moves: boolean): void {
     const rounded = moves ? Number(gamma.toFixed(2)) : gamma;
     if (!isGamma(rounded)) {
-      this.exponent.value = String(clamp(rounded || 1, LEAST_GAMMA, MAX_GAMMA));
+      this.gammaField.value = String(clamp(rounded || 1, LEAST_GAMMA, MAX_GAMMA));
       return;
     }
     if (moves) this.beginMove();
