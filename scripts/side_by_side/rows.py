@@ -193,7 +193,7 @@ def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
     """
     shape = bench.volumes.shape
     slices, down, across = tiles.counts("xy", shape)
-    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # one tile for each of their groups
+    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # one of each group: no two share a chunk
     slice_times, slab_times = [], []
     with running(name, bench.serving("gzip", neighbours=False)) as server:
         checked = some.pop()

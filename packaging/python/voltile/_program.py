@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import subprocess
-import sys
 import sysconfig
 import threading
 import weakref
