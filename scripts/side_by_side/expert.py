@@ -174,11 +174,11 @@ async def render(token: str, channel: str, plane: str, number: str, row: str, co
 async def answer(path: str) -> tuple[int, bytes]:
     png = tiles.get(path)
     if png is None:
-        asked = PATH.fullmatch(path)
-        if not asked:
+        match = PATH.fullmatch(path)
+        if not match:
             return 404, b"no such tile"
         try:
-            png = await render(*asked.groups())
+            png = await render(*match.groups())
         except (KeyError, IndexError) as error:
             return 404, f"no such tile: {error}".encode()
         tiles[path] = png
