@@ -84,11 +84,11 @@ def main() -> int:
     for binary in filter(None, (options.voltile, options.against)):
         if not binary.is_file():
             raise OSError(f"there is no {binary}")
-    bench_volumes = volumes.make(options.volumes, options.small, REAL)
+    generated = volumes.make(options.volumes, options.small, REAL)
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
         setting = Setting(Path(work), options.voltile.resolve(), options.against and options.against.resolve())
-        results, faults = measure(Bench(setting, bench_volumes, options.seconds), chosen, options.rounds)
-    write(options, chosen, results, describe(options, bench_volumes, load_average))
+        results, faults = measure(Bench(setting, generated, options.seconds), chosen, options.rounds)
+    write(options, chosen, results, describe(options, generated, load_average))
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
     return 1 if faults else 0
@@ -138,9 +138,9 @@ def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: 
         print(f"written: {path}")
 
 
-def describe(options: argparse.Namespace, bench_volumes: volumes.Volumes, load_average: float) -> list[str]:
+def describe(options: argparse.Namespace, generated: volumes.Volumes, load_average: float) -> list[str]:
     """The lines above a table: how, where and with which programs and volumes its figures were measured."""
-    z, y, x = bench_volumes.shape
+    z, y, x = generated.shape
     binaries = filter(None, (options.voltile, options.against))
     commit = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
     versions = " against ".join(run(binary, "--version").stdout.strip() for binary in binaries)
@@ -150,7 +150,7 @@ def describe(options: argparse.Namespace, bench_volumes: volumes.Volumes, load_a
         f"{time.strftime('%Y-%m-%d', time.gmtime())}, {processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
         f"and load generator, load average {load_average:.1f} before the start. {versions}, repository at `{commit}`. By",
         f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn.",
-        f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {bench_volumes.ratio:.2f}; a warm page cache.",
+        f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {generated.ratio:.2f}; a warm page cache.",
         *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),
         ", ".join(f"{name} {version(name)}" for name in PACKAGES) + ".",
     ]
