@@ -18,17 +18,17 @@ HANGS_UP = 0.01  # the share of requests after which the client closes the conne
 
 
 class Volume:
-    """A file of noise that may be replaced, and the generations that a request may still see: the last two. `prefix` begins
-    the addresses of its tiles."""
+    """A file of noise that is replaced now and then. A request may see the voxels from before or after the last replacement, the
+    two `generations`. `prefix` begins the addresses of its tiles."""
 
-    def __init__(self, path: Path, seed: int, prefix: str = "") -> None:
-        self.path, self.random, self.prefix = path, numpy.random.default_rng(seed), prefix
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path, self.random, self.prefix = path, numpy.random.default_rng(seed), ""
         self.lock = threading.Lock()
         self.generations: list[numpy.ndarray] = []
         self.replace()
 
     def replace(self) -> None:
-        # Some structure, so that tiles have different sizes; gzip in chunks over several planes.
+        # Blocks of 10 x 10 voxels, each with a mean of its own, and noise: with noise alone, all PNGs would be about as large.
         coarse = self.random.integers(0, 180, (PLANES, EDGE // 10, EDGE // 10), dtype="u1").repeat(10, 1).repeat(10, 2)
         voxels = coarse + self.random.integers(0, 70, coarse.shape, dtype="u1")
         new = self.path.with_suffix(".new")
@@ -48,11 +48,11 @@ class Volume:
 
 def tile(voxels: numpy.ndarray, plane: str, at: int, row: int, column: int) -> numpy.ndarray:
     """The pixels that a tile of the slice `at` must show."""
-    cut = voxels.take(at, axis={"xy": 0, "xz": 1, "yz": 2}[plane])
-    part = cut[row * 512 : (row + 1) * 512, column * 512 : (column + 1) * 512]
-    out = numpy.zeros((512, 512), "u1")
-    out[: part.shape[0], : part.shape[1]] = part
-    return out
+    section = voxels.take(at, axis=("xy", "xz", "yz").index(plane))
+    part = section[row * 512 : (row + 1) * 512, column * 512 : (column + 1) * 512]
+    pixels = numpy.zeros((512, 512), "u1")
+    pixels[: part.shape[0], : part.shape[1]] = part
+    return pixels
 
 
 def decoded(body: bytes) -> numpy.ndarray | None:
@@ -64,8 +64,8 @@ def decoded(body: bytes) -> numpy.ndarray | None:
 
 
 class Soak:
-    """Clients that request tiles at a port. `excuses(status, body, volume, began, ended)` says whether an answer other than
-    200, or an exception of this name in place of a status, was to be expected."""
+    """Clients that request tiles at a port. `excuses(status, body, volume, began, ended)` says whether a request was expected to
+    fail as it did; if an exception was raised, `status` is its name."""
 
     def __init__(self, volumes: list[Volume], port: int, excuses: Callable[..., bool]) -> None:
         self.volumes, self.port, self.excuses = volumes, port, excuses
@@ -78,8 +78,8 @@ class Soak:
 
     def run(self, minutes: float, clients: int, disturb: Callable[[], None], look: Callable[[], str]) -> None:
         """Runs clients and `disturb` for some minutes; every ten seconds prints the counts and the text that `look` returns."""
-        work = [(self.client, (number,)) for number in range(clients)] + [(disturb, ())]
-        threads = [threading.Thread(target=target, args=args, daemon=True) for target, args in work]
+        threads = [threading.Thread(target=self.client, args=(number,), daemon=True) for number in range(clients)]
+        threads.append(threading.Thread(target=disturb, daemon=True))
         for thread in threads:
             thread.start()
         began = time.monotonic()
@@ -97,8 +97,8 @@ class Soak:
         while not self.over.is_set():
             volume, plane = chance.choice(self.volumes), chance.choice(["xy", "xy", "xz", "yz"])
             at = chance.randrange(PLANES if plane == "xy" else EDGE)
-            where = (plane, at, chance.randrange(2 if plane == "xy" else 1), chance.randrange(2))
-            path = f"{volume.prefix}/ndtilecache/tilecache/{volume.path.stem}/raw/{plane}/{at}/{where[2]}_{where[3]}_0.png"
+            row, column = chance.randrange(2 if plane == "xy" else 1), chance.randrange(2)
+            path = f"{volume.prefix}/ndtilecache/tilecache/{volume.path.stem}/raw/{plane}/{at}/{row}_{column}_0.png"
             before, began = volume.visible(), time.monotonic()
             try:
                 connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
@@ -112,8 +112,9 @@ class Soak:
                 status, body, connection = type(error).__name__, b"", None
             took = time.monotonic() - began
             if status == "200":
-                shown, generations = decoded(body), [*before, *volume.visible()]
-                is_right = any(numpy.array_equal(shown, tile(voxels, *where)) for voxels in generations)
+                # The file may have been replaced since the request began.
+                pixels, generations = decoded(body), [*before, *volume.visible()]
+                is_right = any(numpy.array_equal(pixels, tile(voxels, plane, at, row, column)) for voxels in generations)
             else:
                 is_right = self.excuses(status, body, volume, began, time.monotonic())
             with self.lock:

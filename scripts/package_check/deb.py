@@ -19,8 +19,8 @@ CONFIGURATION = "etc/voltile/voltile.toml"
 FOLDER = "var/lib/voltile"
 # A dataset that an administrator adds.
 DATASET = '\n[datasets.named]\nfile = "/srv/data/wide.h5"\n'
-# A tile of the file in FOLDER, and of DATASET.
-FOUND, NAMED = (f"/ndtilecache/tilecache/{token}/raw/xy/1/0_0_0.png" for token in ("wide", "named"))
+FOLDER_TILE = "/ndtilecache/tilecache/wide/raw/xy/1/0_0_0.png"  # of a file in FOLDER
+DATASET_TILE = "/ndtilecache/tilecache/named/raw/xy/1/0_0_0.png"
 CONTENTS = """\
 ./etc/voltile/voltile.toml ./usr/bin/voltile ./usr/share/man/man1/voltile.1.gz ./usr/share/man/man1/voltile-serve.1.gz
 ./usr/share/bash-completion/completions/voltile ./usr/share/zsh/vendor-completions/_voltile
@@ -36,7 +36,8 @@ def check(report: Report, place: Path, args) -> None:
     lintian(report, package)
     release, sources = system()
     chroot = Chroot(place / "chroot")
-    names = [re.split(r"[ (|:]", wanted.strip())[0] for wanted in depends(package).split(",")]
+    # `adduser, libc6 (>= 2.36), systemd | runit`: the first word of each.
+    names = [re.split(r"[ (|:]", dependency.strip())[0] for dependency in depends(package).split(",")]
     if not sources or "VERSION_CODENAME" not in release:
         report.skip("installation, upgrade and purge", "this system's package sources are not known")
     elif why := chroot.make(release["VERSION_CODENAME"], names, *sources):
@@ -58,7 +59,7 @@ def depends(package: Path) -> str:
 
 
 def glibc(program: Path) -> tuple[int, ...]:
-    """The oldest version of glibc that has all functions that a program calls."""
+    """The oldest version of glibc with which a program runs: the newest version that it names."""
     versions = re.findall(r"\bGLIBC_([0-9.]+)", run("readelf", "--version-info", program).stdout)
     return max(tuple(map(int, version.split("."))) for version in versions)
 
@@ -81,8 +82,9 @@ def contents(report: Report, package: Path, place: Path) -> None:
     report.add("it contains the unit, and no other", len(units) == 1, str(units))
     report.add("all belongs to root", all(line.split()[1] in ("root/root", "0/0") for line in listed.splitlines()), listed)
     report.ran("it can be unpacked", run("dpkg-deb", "--raw-extract", package, place))
-    said, needed = re.search(r"\blibc6 \(>= ([0-9.]+)\)", depends(package)), glibc(place / "usr" / "bin" / "voltile")
-    is_right = said is not None and tuple(map(int, said[1].split("."))) >= needed
+    needed = glibc(place / "usr" / "bin" / "voltile")
+    declared = re.search(r"\blibc6 \(>= ([0-9.]+)\)", depends(package))
+    is_right = declared is not None and tuple(map(int, declared[1].split("."))) >= needed
     report.add(f"it says that it needs glibc {'.'.join(map(str, needed))}", is_right, depends(package))
     conffiles = (place / "DEBIAN" / "conffiles").read_text().split()
     report.add("the configuration is a conffile", conffiles == [f"/{CONFIGURATION}"], str(conffiles))
@@ -106,7 +108,7 @@ def lintian(report: Report, package: Path) -> None:
 def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> None:
     """Installs the package in the chroot, serves files with it, upgrades it, removes and purges it."""
     volume = ROOT / "fixtures" / "wide.h5"
-    run(args.voltile, "render", FOUND, "-o", place / "own.png", volume, cwd=place, check=True)
+    run(args.voltile, "render", FOLDER_TILE, "-o", place / "own.png", volume, cwd=place, check=True)
     wanted = (place / "own.png").read_bytes()
     report.ran("dpkg installs it", chroot.dpkg("--install", package))
     user = chroot.user()
@@ -116,8 +118,8 @@ def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> 
     with Service(report, place, chroot, "with nothing to serve yet") as service:
         report.add("the service starts with nothing to serve", service.get("/livez") is not None, service.said())
         shutil.copyfile(volume, chroot.path / FOLDER / "wide.h5")
-        service.wait_until(lambda: service.get(FOUND))
-        report.add("a file that is put into the folder is served", service.get(FOUND) == wanted, service.said())
+        service.wait_until(lambda: service.get(FOLDER_TILE))
+        report.add("a file that is put into the folder is served", service.get(FOLDER_TILE) == wanted, service.said())
     cache = chroot.path / "var" / "cache" / "voltile"
     tiles = [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size >= len(wanted)]
     report.add("its tile is kept in the cache directory", len(tiles) > 0)
@@ -135,7 +137,8 @@ def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> 
     new = chroot.path / f"{CONFIGURATION}.dpkg-dist"
     report.add("and the new configuration lies beside", new.is_file() and "# A new key." in new.read_text())
     with Service(report, place, chroot, "after the upgrade") as service:
-        report.add("the upgraded one serves the folder and the dataset", service.get(FOUND) == service.get(NAMED) == wanted)
+        is_right = service.get(FOLDER_TILE) == service.get(DATASET_TILE) == wanted
+        report.add("the upgraded one serves the folder and the dataset", is_right)
     remove(report, chroot)
 
 
@@ -168,7 +171,7 @@ def newer(package: Path, place: Path, revision: str, addition: str) -> Path:
 
 
 class Service(Process):
-    """The unit's ExecStart, run by the unit's user. It must end with status 0 and without an error in its log."""
+    """The unit's ExecStart, run by the unit's user. Checks at its end that its status is 0, and that it logged no error."""
 
     def __init__(self, report: Report, place: Path, chroot: "Chroot", when: str):
         self.report, self.when = report, when
@@ -204,8 +207,8 @@ class Chroot:
         return f"mmdebstrap could not make a chroot: {done.stdout[-500:]}" if done.returncode else None
 
     def command(self, *words: object, user: str = "root") -> list[str]:
-        """The command that runs a program inside. The shell and chroot replace themselves by the program, so that it gets the
-        signals that are sent to the process."""
+        """The command that runs a program inside of the chroot. The shell becomes chroot, which becomes the program, so a signal
+        that is sent to the process reaches the program."""
         inside = " ".join(shlex.quote(str(word)) for word in ("chroot", f"--userspec={user}:{user}", self.path, *words))
         here = shlex.quote(str(self.path))
         mounts = f"mount -t proc proc {here}/proc && mount --rbind /dev {here}/dev"
@@ -216,14 +219,15 @@ class Chroot:
         return run(*self.command(*words, user=user), env=environment)
 
     def dpkg(self, *words: object) -> subprocess.CompletedProcess:
-        """Runs dpkg; a package is copied into the chroot first."""
-        inside = []
+        """Runs dpkg in the chroot. A word that is a path names a package outside: it is copied into the chroot first."""
+        arguments = []
         for word in words:
             if isinstance(word, Path):
-                (self.path / "tmp" / "package.deb").write_bytes(word.read_bytes())
-                word = "/tmp/package.deb"
-            inside.append(word)
-        return self.run("dpkg", *inside)
+                shutil.copyfile(word, self.path / "tmp" / "package.deb")
+                arguments.append("/tmp/package.deb")
+            else:
+                arguments.append(word)
+        return self.run("dpkg", *arguments)
 
     def user(self) -> list[str] | None:
         """The fields of the user voltile in /etc/passwd: 2 is the number, 6 the shell."""

@@ -25,7 +25,7 @@ def unit(report: Report, place: Path, args) -> None:
         return report.skip("the systemd unit", "systemd-analyze is not installed")
     units = [place / name for name in ("voltile.service", "voltile.socket")]
     for copy in units:
-        # systemd-analyze looks for the program, which is not installed here: the copies name the one that was built.
+        # systemd-analyze looks for the unit's program. It is not installed here, so the copies name the one that was built.
         copy.write_text((ROOT / "packaging" / copy.name).read_text().replace("/usr/bin/voltile", str(args.voltile)))
     done = run(analyze, "verify", "--man=no", "--recursive-errors=no", *units)
     report.add("systemd-analyze verify has nothing to say", done.returncode == 0 and not done.stdout, done.stdout)
@@ -35,7 +35,7 @@ def unit(report: Report, place: Path, args) -> None:
 
 
 def docker(report: Report, place: Path, args) -> None:
-    """The Dockerfile, checked by its linter; and its health check, run against a voltile outside of any container."""
+    """The Dockerfile, checked by a linter; and its health check, which is run without a container."""
     dockerfile = ROOT / "packaging" / "Dockerfile"
     report.ran("hadolint accepts the Dockerfile", run(Path(sys.prefix) / "bin" / "hadolint", dockerfile))
     health = json.loads(re.search(r"HEALTHCHECK.*\n +CMD (\[.*\])", dockerfile.read_text())[1])
@@ -48,15 +48,16 @@ def docker(report: Report, place: Path, args) -> None:
 
 
 def wheel(report: Report, place: Path, args) -> None:
-    """The wheel, installed by pip into a new environment: its program must run and render as the one that was built."""
+    """The wheel, installed by pip into a new environment: its program must render the same tile as the one that was built."""
     package = built("wheel", args.release)
     python = place / "venv" / "bin" / "python"
     report.ran("a venv can be made", run(sys.executable, "-m", "venv", place / "venv"))
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", package]
     report.ran("pip installs the wheel", run(*install))
     voltile = python.with_name("voltile")
-    wanted, said = (run(program, "--version").stdout for program in (args.voltile, voltile))
-    report.add("the installed program runs", said == wanted and said.startswith("voltile "), said)
+    version = run(voltile, "--version").stdout
+    is_right = version.startswith("voltile ") and version == run(args.voltile, "--version").stdout
+    report.add("the installed program runs", is_right, version)
     tiles = []
     for program, name in ((voltile, "wheel.png"), (args.voltile, "own.png")):
         done = run(program, "render", TILE, "-o", place / name, VOLUME, cwd=place)
@@ -72,10 +73,11 @@ def compatible(report: Report, place: Path, package: Path, is_release: bool) -> 
     """Checks that the name of a wheel allows only systems whose glibc is new enough for the program."""
     report.ran("the wheel can be unpacked", run(sys.executable, "-m", "zipfile", "-e", package, place / "unpacked"))
     needed = glibc(next(place.glob("unpacked/*.data/scripts/voltile")))
-    named = re.search(r"manylinux_(\d+)_(\d+)_\w+(?=[.]whl$)", package.name)
-    is_named = named is not None and tuple(map(int, named.groups())) >= needed
-    report.add(f"its name says that it needs glibc {'.'.join(map(str, needed))}", is_named, package.name)
+    # `voltile-1.2.0-py3-none-manylinux_2_28_x86_64.whl`: for glibc 2.28 and newer.
+    platform = re.search(r"manylinux_(\d+)_(\d+)_\w+(?=[.]whl$)", package.name)
+    is_right = platform is not None and tuple(map(int, platform.groups())) >= needed
+    report.add(f"its name says that it needs glibc {'.'.join(map(str, needed))}", is_right, package.name)
     done = run(Path(sys.prefix) / "bin" / "auditwheel", "show", package)
-    report.add("auditwheel agrees", named is not None and named[0] in done.stdout, done.stdout)
+    report.add("auditwheel agrees", platform is not None and platform[0] in done.stdout, done.stdout)
     if is_release and importlib.util.find_spec("ziglang"):
         report.add("it needs no newer glibc than RHEL 8 has", needed <= (2, 28))

@@ -15,7 +15,7 @@ from checks.servers import Voltile, certificate, datasets, find, free_port, run
 HOST = "volumes.example.org"
 MOUNT = "/ndtilecache/tilecache"
 TILES = [f"{MOUNT}/wide/raw/{path}.png" for path in ("xy/1/0_0_0", "xz/1/0_0_0", "yz/2/0_0_0", "xy/2/1_0_0")]
-PATIENCE = 60
+PATIENCE = 60  # seconds to wait for an answer
 
 
 def check(report: Report, place: Path, args) -> None:
@@ -23,19 +23,20 @@ def check(report: Report, place: Path, args) -> None:
         return report.skip("nginx in front of voltile", "nginx or openssl is not installed")
     certificate(place, f"DNS:{HOST}")
     example = (ROOT / "packaging" / "nginx.conf").read_text()
-    for name, path in (("TCP", None), ("a Unix socket", place / "voltile.sock")):
-        trusted = f'trusted_proxies = ["unix"]\nunix_socket = "{path}"\n' if path else 'trusted_proxies = ["127.0.0.1"]\n'
-        settings = f'[server]\nbase_path = "/volumes"\n{trusted}' + datasets({"wide": ROOT / "fixtures" / "wide.h5"})
+    socket_path = place / "voltile.sock"
+    tcp, unix = 'trusted_proxies = ["127.0.0.1"]\n', f'trusted_proxies = ["unix"]\nunix_socket = "{socket_path}"\n'
+    for name, cache, connection in (("TCP", "tcp-cache", tcp), ("a Unix socket", "unix-cache", unix)):
+        settings = f'[server]\nbase_path = "/volumes"\n{connection}' + datasets({"wide": ROOT / "fixtures" / "wide.h5"})
         with Voltile(args.voltile, place, settings, report) as voltile:
-            upstream = f"unix:{path}" if path else voltile.address
-            with Proxy(place, f"{name.split()[-1]}-cache", example, upstream) as proxy:
+            upstream = voltile.address if connection == tcp else f"unix:{socket_path}"
+            with Proxy(place, cache, example, upstream) as proxy:
                 compare(report, name, voltile, proxy)
         report.add(f"{name}: nginx logs no error", not proxy.unexpected(), proxy.unexpected())
     with_login(report, place, example)
 
 
 def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None:
-    """Compares nginx's answers with voltile's; then stops voltile, and asks nginx for a cached tile and another one."""
+    """Compares nginx's answers with voltile's; then stops voltile, and asks nginx for a tile in its cache and one that is not."""
     for tile in TILES:
         own, first, second = fetch(voltile.connect(), tile), proxy.get(tile), proxy.get(tile)
         is_same = own.status == first.status == second.status == 200 and own.body == first.body == second.body

@@ -38,18 +38,19 @@ PATIENCE = 120.0
 NOBODY = 65534
 
 
-def until(holds):
+def wait_until(condition):
     """Waits until a condition holds, and returns whether it does."""
     end = time.monotonic() + PATIENCE
-    while not (held := holds()) and time.monotonic() < end:
+    while not (holds := condition()) and time.monotonic() < end:
         time.sleep(0.02)
-    return held
+    return holds
 
 
-def has_ended(number):
-    """Whether a process has ended. It may still be there as a zombie (Z): in a container perhaps nobody waits for it."""
+def has_ended(pid):
+    """Whether a process has ended. It may stay as a zombie (Z) if its parent does not wait for it, as in some containers."""
     try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        # `412 (voltile) Z 1 …`
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
@@ -62,7 +63,7 @@ class Case(unittest.TestCase):
         cls.expected = dict(np.load(FOLDER / "expected.npz"))
 
     def equal(self, found, wanted, what=""):
-        """Equal in values, shape and type: arrays, or scalars as NumPy returns them."""
+        """Asserts that two arrays, or two scalars of NumPy, are equal in values, shape and type."""
         self.assertEqual((type(found), found.dtype, found.shape), (type(wanted), wanted.dtype, wanted.shape), what)
         self.assertTrue(np.array_equal(found, wanted), what)
 
@@ -300,7 +301,7 @@ class Starting(Case):
         with voltile.serve(folder, files={"watch": "1s"}) as server:
             self.assertEqual(list(server), [])
             os.link(FOLDER / "sides.h5", folder / "new.h5")
-            self.assertTrue(until(lambda: "raw" in server), server.log)
+            self.assertTrue(wait_until(lambda: "raw" in server), server.log)
             self.assertEqual(server["raw"].shape, (4, 240, 320))
 
     def test_connect_to_a_server_that_runs(self):
@@ -318,11 +319,9 @@ class Starting(Case):
             voltile.connect(server.address)
 
     def test_the_program_is_there_as_before(self):
-        said = [
-            subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            for command in ([sys.executable, "-m", "voltile", "--version"], [_program.path(), "--version"])
-        ]
-        self.assertTrue(said[0] == said[1] and said[0].startswith("voltile "), said)
+        module = subprocess.check_output([sys.executable, "-m", "voltile", "--version"], text=True)
+        program = subprocess.check_output([_program.path(), "--version"], text=True)
+        self.assertTrue(module == program and module.startswith("voltile "), (module, program))
 
 
 # A program in place of a kernel: it starts a server, and prints its process and address.
@@ -339,21 +338,26 @@ time.sleep(600)
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """Objects in S3, as far as reading takes: the files of FOLDER, whole or a range of their bytes."""
+    """An S3 bucket with the files of FOLDER, which can only be read: whole, or a range of their bytes."""
 
     def do_GET(self):
         path = FOLDER / self.path.partition("?")[0].removeprefix("/bucket/")
         if not path.is_file():
             return self.send_error(404)
-        body, status = path.read_bytes(), 200
-        length = len(body)
-        if asked := self.headers.get("Range"):
-            first, last = asked.removeprefix("bytes=").split("-")
-            start = int(first) if first else max(0, length - int(last))
-            body, status = body[start : int(last) + 1 if first and last else length], 206
-        self.send_response(status)
-        if status == 206:
+        body = path.read_bytes()
+        if wanted := self.headers.get("Range"):
+            # `bytes=5-9`, `bytes=5-`, or `bytes=-5`: the last five.
+            first, last = wanted.removeprefix("bytes=").split("-")
+            start, end, length = 0, len(body), len(body)
+            if not first:
+                start = max(0, length - int(last))
+            else:
+                start, end = int(first), int(last) + 1 if last else length
+            body = body[start:end]
+            self.send_response(206)
             self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{length}")
+        else:
+            self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", '"1"')
         self.send_header("Last-Modified", "Mon, 02 Nov 2026 08:00:00 GMT")
@@ -405,12 +409,12 @@ class Ending(Case):
             kernel, server, address = self.kernel(*words)
             self.equal(voltile.connect(address)["raw"][0], self.expected["raw"][0])
             kernel.kill()
-            self.assertTrue(until(lambda: has_ended(server)), f"{words}: the server runs")
+            self.assertTrue(wait_until(lambda: has_ended(server)), f"{words}: the server runs")
 
     def test_no_server_survives_a_kernel_that_ends(self):
         kernel, server, _ = self.kernel()
         kernel.terminate()
-        self.assertTrue(until(lambda: has_ended(server)))
+        self.assertTrue(wait_until(lambda: has_ended(server)))
 
     def test_an_interrupted_kernel_keeps_its_server(self):
         kernel, server, address = self.kernel("interruptible")
@@ -453,9 +457,9 @@ class Strangers(Case):
     """Another user of the machine."""
 
     def as_nobody(self, function):
-        """Runs a function in a process of another user, and returns its result, which travels as JSON."""
+        """Runs a function in a process of another user, and returns its result, which is passed through a pipe as JSON."""
         reader, writer = os.pipe()
-        # Threads that only read pipes keep no lock that the child needs.
+        # Python warns of forks beside threads. The threads here only read pipes, and hold no lock that the child needs.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
@@ -470,8 +474,8 @@ class Strangers(Case):
             finally:
                 os._exit(0)
         os.close(writer)
-        with open(reader, "rb") as said:
-            text = said.read()
+        with open(reader, "rb") as pipe:
+            text = pipe.read()
         os.waitpid(child, 0)
         return json.loads(text)
 
@@ -495,26 +499,27 @@ class Strangers(Case):
                 except PermissionError:
                     return None
 
-            # This user may, and everything that a request needs is imported now.
+            # This user may read with the secret. This also imports all modules that a request needs, while they can be read.
             self.assertEqual((status(f"k/{secret}/{box}"), status(box)), (200, 401))
+            addresses = [box, f"k/{'0' * 48}/{box}", "ndtilecache/tilecache/brain/raw/xy/0/0_0_0.png"]
             seen = self.as_nobody(
                 lambda: {
                     "user": os.getuid(),
                     "datasets": json.loads(urllib.request.urlopen(f"{place}/datasets.json").read())["datasets"],
-                    "statuses": [status(path) for path in (box, f"k/{'0' * 48}/{box}", "ndtilecache/tilecache/brain/raw/xy/0/0_0_0.png")],
+                    "statuses": [status(address) for address in addresses],
                     "environment": readable("environ"),
                     "memory": readable("maps"),
-                    "told": readable("cmdline"),
+                    "command": readable("cmdline"),
                 }
             )
             self.assertEqual(seen["user"], NOBODY)
             self.assertEqual((seen["datasets"], seen["statuses"]), ([], [401, 401, 401]))
             self.assertEqual((seen["environment"], seen["memory"]), (None, None))
-            number = seen["told"].partition("/proc/self/fd/")[2].partition('"')[0]
-            self.assertTrue(number.isdigit() and secret not in seen["told"])
-            # The file of the secret is no file that others could open.
-            self.assertEqual(Path(f"{process}/fd/{number}").read_text().strip(), secret)
-            self.assertIn("PermissionError", self.as_nobody(lambda: Path(f"{process}/fd/{number}").read_text()))
+            # `…access=[{ secrets = "/proc/self/fd/7" }]…`: the command names the file of the secret, which others cannot open.
+            descriptor = seen["command"].partition("/proc/self/fd/")[2].partition('"')[0]
+            self.assertTrue(descriptor.isdigit() and secret not in seen["command"])
+            self.assertEqual(Path(f"{process}/fd/{descriptor}").read_text().strip(), secret)
+            self.assertIn("PermissionError", self.as_nobody(lambda: Path(f"{process}/fd/{descriptor}").read_text()))
 
 
 class Report(unittest.TextTestResult):

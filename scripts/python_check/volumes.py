@@ -1,4 +1,4 @@
-"""Writes the volumes of the check with h5py, and the arrays that the tests must read, in a file that needs no h5py."""
+"""Writes the volumes that the tests read, and the arrays that they must get: these as an .npz, because the tests have no h5py."""
 
 from pathlib import Path
 
@@ -29,8 +29,9 @@ def make(folder: Path) -> None:
         shape = (5, 40, 70)
         for type_ in TYPES:
             for order, name in (("<", "little"), (">", "big")):
-                voxels = pattern(shape)
-                voxels = (voxels % 4000 / 8 - 100 if type_[0] == "f" else voxels).astype(order + type_)
+                numbers = pattern(shape)
+                # Numbers that also an f2 can hold: -100 to 399.875.
+                voxels = (numbers % 4000 / 8 - 100 if type_[0] == "f" else numbers).astype(order + type_)
                 file.create_dataset(f"{type_}_{name}", data=voxels, chunks=(2, 16, 32))
                 expected[f"{type_}_{name}"] = voxels.astype(type_)
         booleans = pattern(shape) % 3 == 0

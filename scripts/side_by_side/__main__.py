@@ -1,8 +1,8 @@
 """Measures every row for every server in several rounds, and writes the results.
 
-Within a round, the servers of a row are measured one after another, each round starting with a different one. Ratios
-are computed within a round, so that temporary slowdowns of the machine affect both sides. Exit status: 0 measured
-(missed targets are marked, but are not failures), 1 a server gave a wrong response, 2 it could not run.
+Within a round, the servers of a row are measured one after another, each round starting with a different server. Two servers
+are compared by their figures of the same round, so that a temporary slowdown of the machine affects both. Exit status: 0
+measured (missed targets are marked, but are not failures), 1 a server sent a wrong response, 2 side-by-side could not run.
 """
 
 import argparse
@@ -70,33 +70,32 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    busy = os.getloadavg()[0]
-    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "remote": remote.rows, "headline": headline}
-    every = groups[options.mark]()
+    load_average = os.getloadavg()[0]
+    all_rows = remote.rows() if options.mark == "remote" else rows.rows(REAL.is_file())
+    if options.mark == "headline":
+        all_rows = [row for row in all_rows if row.key in chart.TITLES]
     if options.against:
-        every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
-    chosen = [row for row in every if not options.only or options.only.search(row.key)]
+        all_rows = [replace(row, peers={"against": None}) for row in all_rows if row.subject == "voltile"]
+    chosen = [row for row in all_rows if not options.only or options.only.search(row.key)]
     if options.list or not chosen:
-        print("\n".join(f"{row.key:20} {row.title}" for row in (chosen or every)))
+        for row in chosen or all_rows:
+            print(f"{row.key:20} {row.title}")
         return 0 if options.list else 2
     for binary in filter(None, (options.voltile, options.against)):
         if not binary.is_file():
             raise OSError(f"there is no {binary}")
-    made = volumes.make(options.volumes, options.small, REAL)
+    generated = volumes.make(options.volumes, options.small, REAL)
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
         setting = Setting(Path(work), options.voltile.resolve(), options.against and options.against.resolve())
-        results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
-    write(options, chosen, results, describe(options, made, busy))
+        results, faults = measure(Bench(setting, generated, options.seconds), chosen, options.rounds)
+    write(options, chosen, results, describe(options, generated, load_average))
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
     return 1 if faults else 0
 
 
-def headline() -> list[Row]:
-    return [row for row in rows.rows(REAL.is_file()) if row.key in chart.TITLES]
-
-
 def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:
+    """The results by the key of their row, and what was wrong with servers' responses."""
     results = {row.key: report.Results() for row in chosen}
     faults: list[str] = []
     for turn in range(rounds):
@@ -104,57 +103,62 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
             read_through(bench.volumes.file(row.token))
             first = turn % len(row.servers)
             for name in row.servers[first:] + row.servers[:first]:
-                faults += measure_one(bench, row, name, turn, results[row.key])
+                if fault := add_sample(bench, row, name, turn, results[row.key]):
+                    faults.append(fault)
             print(f"round {turn + 1}/{rounds}  {row.key:20} {results[row.key].latest()} {row.unit}", flush=True)
     return results, faults
 
 
-def measure_one(bench: Bench, row: Row, name: str, turn: int, into: report.Results) -> list[str]:
-    """Adds one sample to the results, or the reason why there is none; returns wrong responses as faults."""
-    if name in into.missing:
-        return []
+def add_sample(bench: Bench, row: Row, name: str, turn: int, results: report.Results) -> str | None:
+    """Measures a server, and adds the sample to the row's results, or else the reason why the server is left out from now on.
+    Returns what was wrong with a response."""
+    if name in results.missing:
+        return None
     try:
-        into.samples.setdefault(name, []).append(row.measure(bench, name, turn))
+        results.samples.setdefault(name, []).append(row.measure(bench, name, turn))
     except Refused as reason:
-        into.missing[name] = str(reason)
+        results.missing[name] = str(reason)
         print(f"{row.key}: {name} is left out: {reason}", flush=True)
     except (Wrong, OSError, http.client.HTTPException) as wrong:
-        into.missing[name] = f"wrong: {wrong}"
-        return [f"{row.key}, {name}: {wrong}"]
-    return []
+        results.missing[name] = f"wrong: {wrong}"
+        return f"{row.key}, {name}: {wrong}"
+    return None
 
 
 def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: list[str]) -> None:
     text = report.table(chosen, results, about)
     print(f"\n{text}")
+    # Without --report, only a full comparison replaces the published results.
     is_part = options.small or options.only or options.against
-    if to := options.report or (None if is_part else ROOT / "benches" / "RESULTS.md"):
-        report.write(to, text, options.mark)
+    default = None if is_part else ROOT / "benches" / "RESULTS.md"
+    if path := options.report or default:
+        report.write(path, text, options.mark)
         if options.mark == "headline":
             chart.draw(results, CHART)
-        print(f"written: {to}")
+        print(f"written: {path}")
 
 
-def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) -> list[str]:
-    z, y, x = made.shape
+def describe(options: argparse.Namespace, generated: volumes.Volumes, load_average: float) -> list[str]:
+    """The lines above a table: how, where and with which programs and volumes its figures were measured."""
+    z, y, x = generated.shape
     binaries = filter(None, (options.voltile, options.against))
-    head = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
+    commit = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
     versions = " against ".join(run(binary, "--version").stdout.strip() for binary in binaries)
     return [
         ABOUT[options.mark],
         "",
         f"{time.strftime('%Y-%m-%d', time.gmtime())}, {processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
-        f"and load generator, load average {busy:.1f} before the start. {versions}, repository at `{head}`. By",
+        f"and load generator, load average {load_average:.1f} before the start. {versions}, repository at `{commit}`. By",
         f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn.",
-        f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}; a warm page cache.",
+        f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {generated.ratio:.2f}; a warm page cache.",
         *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),
         ", ".join(f"{name} {version(name)}" for name in PACKAGES) + ".",
     ]
 
 
 def processor() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else os.uname().machine
+    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return model[1] if model else os.uname().machine
 
 
 def read_through(path: Path) -> None:

@@ -14,15 +14,15 @@ TITLES = {
     "alone-xy": ("random tiles of a gzip volume, one client", "tiles/s"),
 }
 NAMES = {"lab": "FastAPI and h5py", "expert": "optimised Python", "voltile": "voltile"}
-# In SVG's pixels: the picture's width, a bar's height, the gap below it, the height of a title, the columns of the servers'
-# names and of the figures.
+# All in pixels: the picture's width; the height of a bar, and the gap below it; the height of a group's title with the space
+# before it; the widths of the servers' names at the left of the bars, and of the figures at their right.
 WIDTH, BAR, GAP, HEAD, LEFT, RIGHT = 720, 16, 6, 30, 150, 110
 STYLE = """text { font: 13px system-ui, sans-serif; fill: #333 } .title { font-weight: 600 } rect { fill: #9aa4ad }
 .voltile { fill: #d9480f } @media (prefers-color-scheme: dark) { text { fill: #ddd } rect { fill: #6b7680 } }"""
 
 
 def draw(results: dict[str, Results], to: Path) -> None:
-    """Writes an SVG with one group of bars for each row. The longest bar of a group is that of its fastest server."""
+    """Writes an SVG with a group of bars for each row. In every group, the bar of the fastest server has the full length."""
     parts, top = [], 8
     for key, (title, unit) in TITLES.items():
         medians = {name: results[key].median(name) for name in NAMES}

@@ -1,4 +1,4 @@
-"""Stored chunks that servers pass on: as precomputed, as OME-Zarr, and as files of nginx; more chunks than any cache holds."""
+"""Requests for stored chunks, which servers can pass on without decoding: as precomputed, as OME-Zarr, and from nginx's files."""
 
 import random
 import urllib.request
@@ -13,8 +13,8 @@ import numpy as np
 from .servers import Server
 from .tiles import EDGE, Shape, Wrong
 
-MAX_CHUNKS = 1024
-HEADERS = ("Accept-Encoding: deflate",)  # accepted by all clients of precomputed but cloud-volume
+MAX_CHUNKS = 1024  # 256 MiB of voxels, four times what a cache holds
+HEADERS = ("Accept-Encoding: deflate",)  # as all clients of precomputed except cloud-volume
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,20 @@ class Box:
 
 
 def on_grid(shape: Shape, seed: int) -> list[Box]:
-    """Some chunks of a volume, in random order."""
-    corners = list(product(*(range(0, extent, EDGE) for extent in shape)))
-    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MAX_CHUNKS, len(corners)))]
+    """At most MAX_CHUNKS chunks of a volume, in random order."""
+    boxes = [Box(corner) for corner in product(*(range(0, extent, EDGE) for extent in shape))]
+    return random.Random(seed).sample(boxes, min(MAX_CHUNKS, len(boxes)))
 
 
 def stored(path: Path, boxes: list[Box], token: str) -> dict[str, bytes]:
     """The stored bytes of chunks, by the path under which nginx serves them."""
     with h5py.File(path) as file:
-        read = file["image"].id.read_direct_chunk
-        return {box.file(token): read(box.corner)[1] for box in boxes}
+        image = file["image"].id
+        return {box.file(token): image.read_direct_chunk(box.corner)[1] for box in boxes}
 
 
 def check(server: Server, path: Path, address: str, box: Box) -> int:
-    """Compares the voxels of a response with h5py's; returns the length of its body."""
+    """Compares a server's voxels of the box with h5py's; returns the number of bytes that the server sent."""
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{address}")
     for header in HEADERS:
         request.add_header(*header.split(": "))
@@ -60,9 +60,10 @@ def check(server: Server, path: Path, address: str, box: Box) -> int:
         is_packed = answer.headers.get("Content-Encoding") == "deflate" or "/zarr/" in address
     with h5py.File(path) as file:
         image = file["image"]
-        expected = image[tuple(slice(first, first + EDGE) for first in box.corner)]
-        # nginx sends the stored bytes, and does not say how they are encoded.
-        is_packed |= server.name == "nginx" and image.compression is not None
+        z, y, x = box.corner
+        expected = image[z : z + EDGE, y : y + EDGE, x : x + EDGE]
+        if server.name == "nginx":
+            is_packed = image.compression is not None  # nginx sends the stored bytes without saying how they are encoded
     voxels = zlib.decompress(body) if is_packed else body
     if voxels != np.ascontiguousarray(expected).tobytes():
         raise Wrong(f"{server.name}: the voxels of {address} are not those of the file")

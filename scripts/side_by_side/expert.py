@@ -1,8 +1,9 @@
-"""An optimised Python server: a chunk index, libdeflate, shared decoded chunks, ISA-L, bare ASGI.
+"""An optimised server: what can be reached in Python by an index of chunks, libdeflate, ISA-L, and ASGI without a framework.
 
-Chunks are read with `os.pread`, or as views of a memory map if unfiltered. A chunk is prefix-decoded for its first tile, and
-decoded whole, once, when a later tile needs more. All of this, and the encoding, runs without the GIL on one thread per core;
-a single tile uses all threads. Supports only 8-bit volumes whose shape is a multiple of the chunk shape.
+Chunks are read with `os.pread`, or as views of a memory map if unfiltered, and shared by all tiles. For its first tile, a chunk
+is decoded only as far as the tile needs; when a later tile needs more, it is decoded whole. One thread per core decodes and
+encodes without the GIL; a tile that is requested alone is divided among all threads. Supports only 8-bit volumes whose shape
+is a multiple of the chunk shape.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from isal import isal_zlib
 SIDE = 512
 PATH = re.compile(r"/ndtilecache/tilecache/(\w+)/(\w+)/(xy|xz|yz)/(\d+)/(\d+)_(\d+)_0\.png")
 FIXED = {"xy": 0, "xz": 1, "yz": 2}  # the axis (of z, y, x) along which a plane's slices are numbered
-MATCH = 258  # the longest match of deflate: libdeflate does not write one that does not fit, so it needs extra space
+MATCH = 258  # deflate's longest match; libdeflate stops before a match that does not fit, so buffers are larger by this
 THREADS = os.cpu_count() or 1
 
 
 class Chunk:
-    """A chunk; its first `valid` bytes are decoded."""
+    """A chunk of which the first `valid` bytes are decoded."""
 
     def __init__(self, size: int):
         self.lock, self.voxels, self.valid = threading.Lock(), np.empty(size, np.uint8), 0
@@ -46,15 +47,19 @@ class Volume:
             image = opened[channel]
             self.shape, self.chunk, self.packed = image.shape, image.chunks, image.compression is not None
             if self.chunk:
-                image.id.chunk_iter(lambda c: self.index.update({c.chunk_offset: (c.byte_offset, c.size)}))
+                image.id.chunk_iter(self.add_to_index)
             else:
-                self.chunk, start = self.shape, image.id.get_offset()
-                self.index[0, 0, 0] = (start, image.size)
+                # Contiguous data is served as one chunk.
+                self.chunk = self.shape
+                self.index[0, 0, 0] = image.id.get_offset(), image.size
+
+    def add_to_index(self, chunk) -> None:
+        self.index[chunk.chunk_offset] = chunk.byte_offset, chunk.size
 
     def stored(self, corner: tuple) -> np.ndarray:
         """The voxels of an unfiltered chunk, as a view of the file."""
-        at, size = self.index[corner]
-        return self.bytes[at : at + size].reshape(self.chunk)
+        start, size = self.index[corner]
+        return self.bytes[start : start + size].reshape(self.chunk)
 
 
 volumes: dict[tuple[str, str], Volume] = {}
@@ -74,7 +79,7 @@ def opened(token: str, channel: str) -> Volume:
 
 
 def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
-    """The chunk at `corner`; decodes it unless its first `needed` bytes are decoded already."""
+    """The chunk at `corner`, of which at least the first `needed` bytes are decoded."""
     whole = volume.chunk[0] * volume.chunk[1] * volume.chunk[2]
     with chunks_lock:
         chunk = chunks.get((volume.file, corner))
@@ -83,16 +88,17 @@ def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
             chunks[volume.file, corner] = chunk
     with chunk.lock:
         if chunk.valid < needed:
-            wanted = whole if chunk.valid else needed
-            inflate(volume, corner, chunk.voxels[: wanted + MATCH])
-            chunk.valid = wanted
+            # Decoding always starts over at the first byte, so the second time is made the last.
+            valid = whole if chunk.valid else needed
+            inflate(volume, corner, chunk.voxels[: valid + MATCH])
+            chunk.valid = valid
     return chunk.voxels.reshape(volume.chunk)
 
 
 def inflate(volume: Volume, corner: tuple, into: np.ndarray) -> None:
     """Decodes a chunk until the buffer is full."""
-    at, size = volume.index[corner]
-    stored = os.pread(volume.file, size, at)
+    start, size = volume.index[corner]
+    stored = os.pread(volume.file, size, start)
     try:
         imagecodecs.deflate_decode(stored, out=into)
     except imagecodecs.DeflateError as error:
@@ -101,7 +107,8 @@ def inflate(volume: Volume, corner: tuple, into: np.ndarray) -> None:
 
 
 def parts(volume: Volume, plane: str, number: int, row: int, column: int) -> Iterator[tuple]:
-    """For each chunk of a tile: its corner, the slice within it, the wanted window, and its y and x in the tile."""
+    """The parts of a tile, one for each chunk: the chunk's corner, the slice in the chunk, the rows and columns wanted of that
+    slice, and the row and column of the tile where they begin."""
     fixed = FIXED[plane]
     down, across = (axis for axis in range(3) if axis != fixed)
     deep, tall, wide = volume.chunk[fixed], volume.chunk[down], volume.chunk[across]
@@ -115,24 +122,26 @@ def parts(volume: Volume, plane: str, number: int, row: int, column: int) -> Ite
             yield tuple(corner), number % deep, window, max(y - top, 0), max(x - left, 0)
 
 
-def fill(rows: np.ndarray, volume: Volume, plane: str, some: list[tuple]) -> None:
-    """Copies some parts of a tile into its rows."""
+def fill(tile: np.ndarray, volume: Volume, plane: str, tile_parts: list[tuple]) -> None:
+    """Copies some parts of a tile into it."""
     fixed = FIXED[plane]
-    for corner, depth, window, y, x in some:
-        where: list = list(window)
-        where.insert(fixed, depth)
+    for corner, depth, (rows, columns), y, x in tile_parts:
+        selection: list = [rows, columns]
+        selection.insert(fixed, depth)
         if volume.packed:
-            last = [w if isinstance(w, int) else w.stop - 1 for w in where]
+            last = [rows.stop - 1, columns.stop - 1]
+            last.insert(fixed, depth)
             needed = int(np.ravel_multi_index(last, volume.chunk)) + 1  # up to the last voxel wanted
-            block = decoded(volume, corner, needed)[tuple(where)]
+            block = decoded(volume, corner, needed)[tuple(selection)]
         else:
-            block = volume.stored(corner)[tuple(where)]
-        rows[y : y + block.shape[0], x : x + block.shape[1]] = block
+            block = volume.stored(corner)[tuple(selection)]
+        tile[y : y + block.shape[0], x : x + block.shape[1]] = block
 
 
-def section(kind: bytes, body: bytes) -> tuple[bytes, ...]:
-    """A chunk of a PNG: length, kind, body, checksum."""
-    return struct.pack(">I", len(body)), kind, body, struct.pack(">I", zlib.crc32(body, zlib.crc32(kind)))
+def png_chunk(name: bytes, body: bytes) -> bytes:
+    """A chunk of a PNG: length, name, body, checksum."""
+    checksum = zlib.crc32(body, zlib.crc32(name))
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", checksum)
 
 
 def encode(tile: np.ndarray) -> bytes:
@@ -141,9 +150,8 @@ def encode(tile: np.ndarray) -> bytes:
     lines[:, 0] = 2  # the filter `up`: each row is stored as its difference from the row above
     lines[0, 1:] = tile[0]
     np.subtract(tile[1:], tile[:-1], out=lines[1:, 1:])
-    header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 0, 0, 0, 0)
-    kinds = ((b"IHDR", header), (b"IDAT", isal_zlib.compress(lines, 1)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(part for kind, body in kinds for part in section(kind, body))
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", SIDE, SIDE, 8, 0, 0, 0, 0))  # 8 bits, grey
+    return b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", isal_zlib.compress(lines, 1)) + png_chunk(b"IEND", b"")
 
 
 async def render(token: str, channel: str, plane: str, number: str, row: str, column: str) -> bytes:
@@ -153,9 +161,10 @@ async def render(token: str, channel: str, plane: str, number: str, row: str, co
     try:
         volume = await run(pool, opened, token, channel)
         tile = np.zeros((SIDE, SIDE), np.uint8)
-        some = list(parts(volume, plane, int(number), int(row), int(column)))
-        # A single tile is divided among all threads.
-        shares = [some[n::THREADS] for n in range(THREADS)] if rendering == 1 and volume.packed else [some]
+        tile_parts = list(parts(volume, plane, int(number), int(row), int(column)))
+        # If no other tile needs the threads, this one is divided among all of them.
+        is_divided = rendering == 1 and volume.packed
+        shares = [tile_parts[n::THREADS] for n in range(THREADS)] if is_divided else [tile_parts]
         await asyncio.gather(*(run(pool, fill, tile, volume, plane, share) for share in shares))
         return await run(pool, encode, tile)
     finally:
@@ -165,11 +174,11 @@ async def render(token: str, channel: str, plane: str, number: str, row: str, co
 async def answer(path: str) -> tuple[int, bytes]:
     png = tiles.get(path)
     if png is None:
-        asked = PATH.fullmatch(path)
-        if not asked:
+        match = PATH.fullmatch(path)
+        if not match:
             return 404, b"no such tile"
         try:
-            png = await render(*asked.groups())
+            png = await render(*match.groups())
         except (KeyError, IndexError) as error:
             return 404, f"no such tile: {error}".encode()
         tiles[path] = png
@@ -180,7 +189,7 @@ async def app(scope: dict, receive, send) -> None:
     if scope["type"] != "http":
         return
     status, body = await answer(scope["path"])
-    kind = b"image/png" if status == 200 else b"text/plain"
-    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+    content_type = b"image/png" if status == 200 else b"text/plain"
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,6 +1,6 @@
-"""A web server whose answers take a round trip longer: `python -m side_by_side.far FOLDER PORT SECONDS`.
+"""A web server that behaves as if it were far away: each answer is delayed by the time of a round trip.
 
-It serves the files of a folder by range, several requests at once.
+`python -m side_by_side.far FOLDER PORT SECONDS` serves a folder's files, also ranges of them, for many connections at once.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class Far:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
+            while head := await reader.readuntil(b"\r\n\r\n"):  # a request without a body
                 method, path, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
                 writer.write(await self.answer(method, path, head))
                 await writer.drain()
@@ -31,14 +31,15 @@ class Far:
         await asyncio.sleep(self.delay)
         if not file.is_file():
             return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
-        about = file.stat()
-        asked = RANGE.search(head)
-        first = int(asked[1]) if asked else 0
-        last = min(int(asked[2]) if asked and asked[2] else about.st_size - 1, about.st_size - 1)
+        about, wanted = file.stat(), RANGE.search(head)
+        first, last = 0, about.st_size - 1
+        if wanted:
+            first = int(wanted[1])
+            last = min(int(wanted[2] or last), last)
         with file.open("rb") as opened:
             opened.seek(first)
             body = b"" if method == "HEAD" else opened.read(last - first + 1)
-        status = f"206 Partial Content\r\ncontent-range: bytes {first}-{last}/{about.st_size}" if asked else "200 OK"
+        status = f"206 Partial Content\r\ncontent-range: bytes {first}-{last}/{about.st_size}" if wanted else "200 OK"
         fields = f"accept-ranges: bytes\r\ncontent-length: {last - first + 1}\r\netag: \"{about.st_mtime_ns}\""
         return f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode() + body
 

@@ -1,6 +1,7 @@
-"""The limit of cold tiles: libdeflate decodes the parts of chunks that tiles need, from memory, on all cores; nothing else.
+"""Measures the limit for cold tiles of gzip chunks: no server can send them faster than libdeflate decodes their chunks.
 
-An xy tile needs the first slices of each chunk; tiles of the other planes need whole chunks.
+Decodes from memory, on all cores, only what the tiles need: for an xy tile, each chunk from its first slice up to the tile's
+slice; for tiles of the other planes, whole chunks.
 """
 
 import contextlib
@@ -18,17 +19,24 @@ import numpy as np
 from .tiles import EDGE, SIDE, Tile
 
 WHOLE = EDGE**3
-MATCH = 258  # the longest match of deflate: without room for it, libdeflate stops before the needed bytes
+# Deflate's longest match, in bytes. libdeflate stops before a match that does not fit into the buffer, so the buffer must be
+# larger by this than what is needed.
+MATCH = 258
 
 
 def rate(path: Path, tiles: list[Tile], seconds: int) -> float:
-    """The number of these tiles per second whose chunks can be decoded."""
-    stored, index = np.fromfile(path, np.uint8), {}
+    """The number of tiles per second whose chunks can be decoded, measured with these tiles."""
+    stored = np.fromfile(path, np.uint8)
+    index: dict[tuple[int, ...], tuple[int, int]] = {}
+
+    def add_to_index(chunk) -> None:
+        index[chunk.chunk_offset] = chunk.byte_offset, chunk.size
+
     with h5py.File(path) as file:
-        image = file["image"]
-        image.id.chunk_iter(lambda chunk: index.update({chunk.chunk_offset: (chunk.byte_offset, chunk.size)}))
-        shape = image.shape
-    waiting, lock, done = iter(tiles), threading.Lock(), []
+        file["image"].id.chunk_iter(add_to_index)
+        shape = file["image"].shape
+    waiting, lock = iter(tiles), threading.Lock()
+    done: list[int] = []  # the number of tiles decoded by each thread
     deadline = time.perf_counter() + seconds
 
     def decode_tiles() -> None:
@@ -37,10 +45,10 @@ def rate(path: Path, tiles: list[Tile], seconds: int) -> float:
             with lock:
                 tile = next(waiting)
             for corner in corners(tile, shape):
-                at, size = index[corner]
+                start, size = index[corner]
                 needed = (tile.number % EDGE + 1) * EDGE**2 if tile.plane == "xy" else WHOLE
                 with contextlib.suppress(imagecodecs.DeflateError):  # the buffer is full
-                    imagecodecs.deflate_decode(stored[at : at + size], out=buffer[: needed + MATCH])
+                    imagecodecs.deflate_decode(stored[start : start + size], out=buffer[: needed + MATCH])
             count += 1
         done.append(count)
 
@@ -55,7 +63,7 @@ def rate(path: Path, tiles: list[Tile], seconds: int) -> float:
 
 def corners(tile: Tile, shape: tuple[int, int, int]) -> Iterator[tuple[int, ...]]:
     """The first voxel (z, y, x) of each chunk of a tile."""
-    fixed = {"xy": 0, "xz": 1, "yz": 2}[tile.plane]
+    fixed = ("xy", "xz", "yz").index(tile.plane)  # the axis that the plane leaves out
     down, across = (axis for axis in range(3) if axis != fixed)
     rows = range(tile.row * SIDE, min((tile.row + 1) * SIDE, shape[down]), EDGE)
     columns = range(tile.column * SIDE, min((tile.column + 1) * SIDE, shape[across]), EDGE)

@@ -1,5 +1,7 @@
-"""The load generator, wrk. It checks statuses and counts bytes. It does not check bodies, because that would cost more than some
-servers need for a tile: `tiles.compare` checks some responses beforehand, and here the mean response must be large enough.
+"""The load generator, wrk, which checks the statuses of responses and counts their bytes.
+
+It does not check their pixels, because that would take longer than some servers take for a tile. Instead `tiles.compare` checks
+some responses beforehand, and the responses to wrk must be large enough in the mean.
 """
 
 import json
@@ -14,20 +16,22 @@ LEAST_BYTES = 10_000  # all tiles of the volumes are far larger
 
 
 def wrk(
-    server: Server, work: Path, lists: list[list[str]], each: int, seconds: int, size: int = LEAST_BYTES,
+    server: Server, work: Path, lists: list[list[str]], connections: int, seconds: int, least: int = LEAST_BYTES,
     headers: tuple[str, ...] = (),
 ) -> float:  # fmt: skip
-    """Responses per second, with one thread and `each` connections for each list of paths. The mean response must have at least
-    `size` bytes. If all lists have the same single path, Lua is not called for each request (see walk.lua)."""
+    """Measures responses per second. Each list of paths is requested by a thread of its own, with this number of connections.
+    The mean response must have at least `least` bytes."""
     environment = dict(os.environ)
-    is_single_path = lists == [lists[0][:1]] * len(lists)
-    if not is_single_path:
+    first_path = lists[0][0]
+    # A single path needs no list; then Lua, which takes time, is not called for each request (see walk.lua).
+    if any(paths != [first_path] for paths in lists):
         environment["SIDE_BY_SIDE_LIST"] = str(work / "list")
     for number, paths in enumerate(lists):
         (work / f"list.{number}").write_text("\n".join(paths) + "\n")
-    command = [need("wrk", "wrk"), "-t", len(lists), "-c", len(lists) * each, "-d", f"{seconds}s", "--timeout", "30s"]
-    command += [word for header in headers for word in ("-H", header)]
-    command += ["-s", Path(__file__).parent / "walk.lua", f"http://127.0.0.1:{server.port}{lists[0][0]}"]
+    command = [need("wrk", "wrk"), "-t", len(lists), "-c", len(lists) * connections, "-d", f"{seconds}s", "--timeout", "30s"]
+    for header in headers:
+        command += ["-H", header]
+    command += ["-s", Path(__file__).parent / "walk.lua", f"http://127.0.0.1:{server.port}{first_path}"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines or not lines[-1].startswith("{"):
@@ -35,6 +39,7 @@ def wrk(
     counts = json.loads(lines[-1])
     if counts["refused"] or counts["lost"] or not counts["requests"]:
         raise Wrong(f"{server.name}: {counts['refused']} refused, {counts['lost']} lost of {counts['requests']}")
-    if counts["bytes"] / counts["requests"] < size:
-        raise Wrong(f"{server.name}: {counts['bytes'] / counts['requests']:.0f} bytes per response, not {size}")
+    mean = counts["bytes"] / counts["requests"]
+    if mean < least:
+        raise Wrong(f"{server.name}: {mean:.0f} bytes per response, not {least}")
     return counts["requests"] / counts["microseconds"] * 1e6

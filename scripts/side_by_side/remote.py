@@ -1,7 +1,7 @@
-"""Rows of files on a server that is a round trip of 20 ms away, compared with a local disk and with Python's libraries.
+"""The rows of `--remote`: voltile reads files from a server that is a round trip of 20 ms away.
 
-The rows: cold random xy tiles of 64 chunks, the first tile of a server that starts, and a scroll through 128 slices. The stories
-in tests/ test how many requests voltile makes.
+They show what the distance costs, in comparison with a local disk and with Python's libraries. How many requests voltile makes is
+tested in tests/.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from .tiles import SIDE, Tile, compare
 from .volumes import CUBE
 
 DELAY = 0.020  # in seconds
-TILES, SCROLL = 8, 128  # the tiles of a sample of `cold`, the slices of one of `scroll`
-# Python's ways to read a remote file, and how many times as long as voltile each must at least take for a cold tile.
+TILES, SCROLL = 8, 128  # the number of tiles in a sample of `cold`, and of slices in a sample of `scroll`
+# Python's ways to read a remote file. The target of each: how many times as long as voltile it takes for a cold tile.
 PEERS = {"h5py by fsspec": 8, "h5py by remfile": None, "zarr-python by kerchunk": 3}
-AGAIN = "voltile, second start"
-FIRST = dict.fromkeys(PEERS, 1) | {AGAIN: None}
+SECOND_START = "voltile, second start"
+FIRST_PEERS = dict.fromkeys(PEERS, 1) | {SECOND_START: None}  # for the first tile, voltile must not take longer than Python
 
 
 @contextlib.contextmanager
@@ -51,51 +51,53 @@ def voltile(bench: Bench, name: str, file: object, *sets: str) -> Server:
     return servers.voltile(name, replace(bench.setting, files=[file]), *sets)
 
 
-def places(bench: Bench, turn: int) -> list[Tile]:
-    """Random tiles; `cold` does not measure the first one, for which the file is opened."""
-    chance, (z, y, x) = random.Random(turn), bench.volumes.shape
+def random_tiles(bench: Bench, turn: int) -> list[Tile]:
+    chance = random.Random(turn)
+    z, y, x = bench.volumes.shape
     return [Tile("xy", chance.randrange(z), chance.randrange(y // SIDE), chance.randrange(x // SIDE)) for _ in range(TILES)]
 
 
 def cold(bench: Bench, name: str, turn: int) -> Sample:
-    """Milliseconds for a tile. Python reads the voxels of the tile, but does not draw it."""
+    """Milliseconds for a tile of an open file. Python reads the voxels of the tile, but does not draw it."""
     file, times = bench.volumes.file("gzip"), []
     with far(bench) as address, contextlib.ExitStack() as started:
         if name in PEERS:
             image = opened(name, address)
         else:
             server = started.enter_context(voltile(bench, name, address, "render.neighbours=0", "render.verify=never"))
-        for tile in places(bench, turn):
+        for tile in random_tiles(bench, turn):
             began = time.monotonic()
             if name in PEERS:
-                found = part(image, tile)
+                response = read(image, tile)
             else:
-                found = fetch(server, tile.path("gzip"))
+                response = fetch(server, tile.path("gzip"))
             times.append(time.monotonic() - began)
-            compare(name, found, file, tile)
+            compare(name, response, file, tile)
+    # The first tile does not count, because the file is opened for it.
     return Sample(1000 * statistics.median(times[1:]))
 
 
 def first(token: str, bench: Bench, name: str, turn: int) -> Sample:
-    """Milliseconds to the first tile. voltile starts and measures the range of the values; for AGAIN, it starts a second time
-    with the same cache directory. Python opens the file and reads the voxels."""
-    # `latest` has only the first slices.
-    file, tile = bench.volumes.file(token), replace(places(bench, turn)[0], number=turn % CUBE[0])
+    """Milliseconds to the first tile. Python opens the file and reads the voxels. voltile starts, measures the range of the
+    values, and draws; for SECOND_START, only its second start with the same cache directory counts."""
+    file = bench.volumes.file(token)
+    tile = replace(random_tiles(bench, turn)[0], number=turn % CUBE[0])  # `latest` has only the first slices
     with far(bench, token) as address, tempfile.TemporaryDirectory(dir=bench.setting.work) as folder:
-        for _ in range(2 if name == AGAIN else 1):
+        for _ in range(2 if name == SECOND_START else 1):
             began = time.monotonic()
             if name in PEERS:
-                found = part(opened(name, address), tile)
+                response = read(opened(name, address), tile)
                 took = time.monotonic() - began
-                continue
-            with servers.voltile("voltile", replace(bench.setting, files=[address]), f"cache.directory={folder}") as server:
-                found = fetch(server, tile.path(token))
-                took = time.monotonic() - began
-        compare(name, found, file, tile)
+            else:
+                setting = replace(bench.setting, files=[address])
+                with servers.voltile("voltile", setting, f"cache.directory={folder}") as server:
+                    response = fetch(server, tile.path(token))
+                    took = time.monotonic() - began
+        compare(name, response, file, tile)
     return Sample(1000 * took)
 
 
-def part(image, tile: Tile) -> np.ndarray:
+def read(image, tile: Tile) -> np.ndarray:
     """The voxels of a tile."""
     rows, columns = (slice(at * SIDE, (at + 1) * SIDE) for at in (tile.row, tile.column))
     return np.asarray(image[tile.number, rows, columns])
@@ -115,14 +117,16 @@ def opened(name: str, address: str):
 
 
 def scroll(bench: Bench, name: str, turn: int) -> Sample:
-    """Seconds for a scroll through SCROLL slices, of a file on the remote server or on the local disk."""
+    """Seconds for a scroll through SCROLL slices of a file on the remote server, or for `local disk`, on the local disk."""
+    is_local = name == "local disk"
     with far(bench) as address:
-        source = ("voltile", bench.volumes.file("gzip")) if name == "local disk" else (name, address)
-        with voltile(bench, *source) as server:
+        file = bench.volumes.file("gzip") if is_local else address
+        with voltile(bench, "voltile" if is_local else name, file) as server:
+            # The first tile opens the file.
             fetch(server, Tile("xy", 10, 0, 0).path("gzip"))
             depth = bench.volumes.shape[0]
-            began = time.monotonic()
-            for number in range(depth // 4, min(depth, depth // 4 + SCROLL)):
+            start, began = depth // 4, time.monotonic()
+            for number in range(start, min(depth, start + SCROLL)):
                 fetch(server, Tile("xy", number, 1, 1).path("gzip"))
             return Sample(time.monotonic() - began)
 
@@ -130,7 +134,7 @@ def scroll(bench: Bench, name: str, turn: int) -> Sample:
 def rows() -> list[Row]:
     return [
         Row("cold", "cold tile of 64 chunks", cold, PEERS, "ms"),
-        Row("first", "first tile, default format", partial(first, "gzip"), FIRST, "ms"),
-        Row("first-latest", "first tile, latest format", partial(first, "latest"), FIRST, "ms"),
+        Row("first", "first tile, default format", partial(first, "gzip"), FIRST_PEERS, "ms"),
+        Row("first-latest", "first tile, latest format", partial(first, "latest"), FIRST_PEERS, "ms"),
         Row("scroll", f"scroll of {SCROLL} slices", scroll, {"local disk": 0.6}, "s"),
     ]

@@ -1,4 +1,4 @@
-"""Formats the measurements as a table of medians, and medians of the ratios within each round."""
+"""Formats the measurements as a table: the medians of the figures, and the medians of the ratios between servers."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -9,12 +9,13 @@ from .rows import Row, Sample
 
 @dataclass
 class Results:
-    """The samples of each server by round, and the reasons for missing ones."""
+    """One row's samples: for each server one of each round; or the reason why a server has no more."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
     def latest(self) -> str:
+        """The servers' figures in the last round, as text."""
         return ", ".join(f"{name} {figure(samples[-1].value)}" for name, samples in self.samples.items() if samples)
 
     def median(self, server: str, note: str = "") -> float | None:
@@ -28,59 +29,62 @@ class Results:
 
 
 def figure(value: float) -> str:
-    """A number with three digits, or without decimals."""
+    """Formats a number with three significant digits; from 100 on, as a whole number."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def ratios(row: Row, results: Results, peer: str) -> list[float]:
-    """How many times better the row's subject is than a peer, in each round with samples of both; sorted."""
-    found = []
-    for subject, other in zip(results.samples.get(row.subject, []), results.samples.get(peer, [])):
+    """How many times better the row's subject is than a peer: one factor for each round, in ascending order."""
+    factors = []
+    for subject_sample, peer_sample in zip(results.samples.get(row.subject, []), results.samples.get(peer, [])):
         if row.unit in ("ms", "s"):
-            found.append(other.value / subject.value)
+            factors.append(peer_sample.value / subject_sample.value)
         else:
-            found.append(subject.value / other.value)
-    return sorted(found)
+            factors.append(subject_sample.value / peer_sample.value)
+    return sorted(factors)
 
 
 def cell(row: Row, results: Results, server: str) -> str:
-    """The median with its unit, and the medians of the notes; or the reason why there is none."""
+    """The median with its unit, and the medians of the notes in brackets. Without a median, the reason why there is none."""
     if server in results.missing:
         return results.missing[server].splitlines()[0]
     samples = results.samples.get(server, [])
     if not samples:
         return "–"
     notes = [f"{figure(results.median(server, note))} {note}" for note in samples[-1].notes]
-    unit = row.unit if row.unit == "/s" else f" {row.unit}"
-    return f"{figure(results.median(server))}{unit}" + (f" ({', '.join(notes)})" if notes else "")
+    space = "" if row.unit == "/s" else " "
+    return f"{figure(results.median(server))}{space}{row.unit}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def verdicts(row: Row, results: Results) -> list[tuple[str, bool | None]]:
-    """Each comparison with a peer, and with the limit, as text; and whether it meets its target, `None` without a target."""
-    found: list[tuple[str, bool | None]] = []
-    for peer, bound in row.peers.items():
-        text, factors = f"{peer}: {cell(row, results, peer)}", ratios(row, results, peer)
-        if factors:
-            text += f", {figure(statistics.median(factors))} × ({figure(factors[0])} to {figure(factors[-1])})"
-        text += f", target ≥ {bound:.3g} ×" if bound else ""
-        found.append((text, statistics.median(factors) >= bound if factors and bound else None))
+    """The comparisons with the peers and with the row's limit, as texts; each with whether it meets its target, or `None` if that
+    cannot be said."""
+    comparisons: list[tuple[str, bool | None]] = []
+    for peer, target in row.peers.items():
+        text, is_met = f"{peer}: {cell(row, results, peer)}", None
+        if factors := ratios(row, results, peer):
+            median = statistics.median(factors)
+            text += f", {figure(median)} × ({figure(factors[0])} to {figure(factors[-1])})"
+            is_met = median >= target if target else None
+        text += f", target ≥ {target:.3g} ×" if target else ""
+        comparisons.append((text, is_met))
     value = results.median(row.subject)
     if row.limit and value is not None:
-        found.append((f"target ≤ {row.limit:.3g}", value <= row.limit))
-    return found
+        comparisons.append((f"target ≤ {row.limit:.3g}", value <= row.limit))
+    return comparisons
 
 
 def table(rows: list[Row], results: dict[str, Results], about: list[str]) -> str:
     lines = [*about, "", f"| work | {rows[0].subject} | compared with: times better (least to most) |", "|---|---|---|"]
     marks = {True: "✓ ", False: "**✗** ", None: ""}
     for row in rows:
-        compared = "; ".join(f"{marks[good]}{text}" for text, good in verdicts(row, results[row.key]))
+        compared = "; ".join(f"{marks[is_met]}{text}" for text, is_met in verdicts(row, results[row.key]))
         lines.append(f"| {row.title} | {cell(row, results[row.key], row.subject)} | {compared} |")
     return "\n".join([*lines, ""])
 
 
 def write(path: Path, text: str, mark: str) -> None:
-    """Writes `text` between the markers, which are appended to the file if missing."""
+    """Replaces what the file has between the markers with `text`. A file without the markers gets them at its end."""
     begin, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
     before = path.read_text() if path.is_file() else "# Results\n"
     if begin not in before:

@@ -25,10 +25,10 @@ from .tiles import Tile, Wrong, compare
 from .volumes import Volumes
 
 CLIENTS = 8
-LOOKED_AT = 3  # the number of responses that are compared before a measurement
+COMPARED = 3  # the number of responses that are compared with h5py's voxels before a measurement
 SCROLL_CHUNKS = 512 * MIB  # the budget for decoded chunks in a scroll
-KILL_AFTER = 20  # in seconds
-THICK = 32  # the slices of a slab
+KILL_EVERY = 20  # seconds between the kills of replicas
+THICK = 32  # the number of slices of a slab
 COUNTER = re.compile(r"^(voltile_\w+_total) (\d+)", re.MULTILINE)
 
 
@@ -55,8 +55,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. The server `subject` must be better than each of `peers` by the given factor (`None`: no target), and its value
-    must be at most `limit`. `token` names the volume that is read."""
+    """A workload, for which the server `subject` is compared with its `peers`.
+
+    The targets: the subject must be better than each peer by the peer's factor (`None`: no target), and its value must be at most
+    `limit`. `token` names the volume that is read.
+    """
 
     key: str
     title: str
@@ -73,21 +76,23 @@ class Row:
 
 
 def check_some(server: Server, path: Path, some: list[Tile]) -> None:
-    """Checks tiles from the end of the list, so that they do not warm the caches for the measurement."""
-    for tile in some[-LOOKED_AT:]:
+    """Compares a few tiles with h5py's voxels. Takes the last ones of the list, because the measurement begins with the first
+    ones, for which the caches must stay cold."""
+    for tile in some[-COMPARED:]:
         compare(server.name, fetch(server, tile.path(path.stem)), path, tile)
 
 
 def measured(server: Server, seconds: int, load_server: Callable[[], float]) -> Sample:
     """The rate that `load_server` returns. The notes are voltile's cache hit rates, the processor time for each response, and the
     kernel's share of that time."""
-    before, (user, system) = counters(server), spent(server)
+    counters_before = counters(server)
+    user, system = spent(server)
     rate = load_server()
     user_after, system_after = spent(server)
     kernel = system_after - system
     used = user_after - user + kernel
     notes = {"ms cpu": used * 1000 / (rate * seconds), "% of it kernel": 100 * kernel / used if used else 0.0}
-    return Sample(rate, shares(server, before) | notes)
+    return Sample(rate, hit_rates(server, counters_before) | notes)
 
 
 def counters(server: Server) -> dict[str, int]:
@@ -97,14 +102,16 @@ def counters(server: Server) -> dict[str, int]:
     return {name: int(value) for name, value in COUNTER.findall(fetch(server, "/metrics").decode())}
 
 
-def shares(server: Server, before: dict[str, int]) -> dict[str, float]:
-    """The cache hit rates of tiles and chunks since `before` in percent; they show whether cold rows are cold."""
-    grown = {name: value - before.get(name, 0) for name, value in counters(server).items()}
-    found = {}
-    for kind, hit, miss in (("% tile hits", "tile_cache_hits", "renders"), ("% chunk hits", "chunk_cache_hits", "chunk_reads")):
-        hit_count, miss_count = (grown.get(f"voltile_{name}_total", 0) for name in (hit, miss))
-        found |= {kind: 100 * hit_count / (hit_count + miss_count)} if hit_count + miss_count else {}
-    return found
+def hit_rates(server: Server, before: dict[str, int]) -> dict[str, float]:
+    """The percentages of tiles and chunks that came from a cache since the counters were `before`. They show whether a row that
+    is meant to be cold was cold."""
+    added = {name: value - before.get(name, 0) for name, value in counters(server).items()}
+    rates = {}
+    for note, hit, miss in (("% tile hits", "tile_cache_hits", "renders"), ("% chunk hits", "chunk_cache_hits", "chunk_reads")):
+        hits_added, misses_added = added.get(f"voltile_{hit}_total", 0), added.get(f"voltile_{miss}_total", 0)
+        if hits_added + misses_added:
+            rates[note] = 100 * hits_added / (hits_added + misses_added)
+    return rates
 
 
 def spent(server: Server) -> tuple[float, float]:
@@ -112,7 +119,8 @@ def spent(server: Server) -> tuple[float, float]:
     user = system = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # the process has just ended
-            # Behind the name: 2 is the process group, 11 the time in user mode, 12 the time in the kernel (in ticks).
+            # `412 (name) S 1 409 …`. After the name, word 2 is the process group, 11 the time in user mode and 12 the time in the
+            # kernel, both in ticks.
             words = stat.read_text().rpartition(")")[2].split()
             if int(words[2]) == server.process.pid:
                 user += int(words[11])
@@ -122,7 +130,7 @@ def spent(server: Server) -> tuple[float, float]:
 
 
 def cold(bench: Bench, name: str, turn: int, token: str, plane: str, clients: int, longer: int) -> Sample:
-    """Tiles of an order in which no cache helps, for `longer` times the usual duration."""
+    """Tiles in cold order (see tiles.py), requested for `longer` times the usual duration."""
     path, some = bench.volumes.file(token), tiles.cold(plane, bench.volumes.shape, turn)
     if name == "limit":
         return Sample(limit.rate(path, some, bench.seconds * longer))
@@ -133,7 +141,7 @@ def cold(bench: Bench, name: str, turn: int, token: str, plane: str, clients: in
 
 
 def scroll(bench: Bench, name: str, turn: int, token: str) -> Sample:
-    """Four clients with four connections each, because a viewer requests all visible tiles at once."""
+    """Four viewers that scroll. Each has four connections, because a viewer requests all visible tiles at once."""
     path = bench.volumes.file(token)
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
     with running(name, bench.serving(token, chunks=SCROLL_CHUNKS)) as server:
@@ -143,67 +151,74 @@ def scroll(bench: Bench, name: str, turn: int, token: str) -> Sample:
 
 
 def hits(bench: Bench, name: str, turn: int, connections: int, token: str = "gzip") -> Sample:
-    """One cached tile; nginx and writev send a PNG made by voltile."""
-    path, tile = bench.volumes.file(token), tiles.cold("xy", bench.volumes.shape, turn)[0]
-    setting, where, seconds = bench.serving(token), tile.path(token), bench.seconds
+    """One cached tile, requested again and again; nginx and writev send a PNG made by voltile."""
+    tile, setting = tiles.cold("xy", bench.volumes.shape, turn)[0], bench.serving(token)
+    path = tile.path(token)
     if name in ("nginx", "writev"):
         with running("voltile", setting) as server:
-            setting, where = replace(setting, published={"/tile.png": fetch(server, where)}), "/tile.png"
+            png = fetch(server, path)
+        path = "/tile.png"
+        setting = replace(setting, published={path: png})
     with running(name, setting) as server:
-        body = fetch(server, where)
-        compare(name, body, path, tile)
-        load_server = partial(load.wrk, server, bench.setting.work, [[where]], connections, seconds, len(body))
-        return measured(server, seconds, load_server)
+        body = fetch(server, path)
+        compare(name, body, bench.volumes.file(token), tile)
+        load_server = partial(load.wrk, server, bench.setting.work, [[path]], connections, bench.seconds, len(body))
+        return measured(server, bench.seconds, load_server)
 
 
 def cost(bench: Bench, name: str, turn: int) -> Sample:
     """The processor time in ms for a cached tile of real data."""
-    found = hits(bench, name, turn, CLIENTS, "real")
-    return Sample(found.notes["ms cpu"], {"/s": found.value})
+    sample = hits(bench, name, turn, CLIENTS, "real")
+    return Sample(sample.notes["ms cpu"], {"/s": sample.value})
 
 
 def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
-    """Stored chunks that are passed on as they are (`form` names a method of `chunks.Box`); nginx sends them from files."""
+    """Stored chunks that are passed on as they are. `form` is their addresses' format: the name of a method of `chunks.Box`."""
     path, some = bench.volumes.file(token), chunks.on_grid(bench.volumes.shape, turn)
     published = chunks.stored(path, some, token) if name == "nginx" else {}
-    form = {"nginx": "file", "lab": "precomputed"}.get(name, form)
+    address_form = {"nginx": "file", "lab": "precomputed"}.get(name, form)  # each of these two has only one
     with running(name, bench.serving(token, published=published)) as server:
-        paths = [getattr(box, form)(token) for box in some]
-        size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-LOOKED_AT, 0))
+        paths = [getattr(box, address_form)(token) for box in some]
+        size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-COMPARED, 0))
+        # Half of the size, because the other chunks may be compressed better.
         load_server = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, size // 2, chunks.HEADERS)
         return measured(server, bench.seconds, load_server)
 
 
 def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
-    """Compares the maximum of 32 slices with the last of these slices, for which as much of each chunk must be decoded.
+    """Measures what the maximum of THICK slices costs, in comparison with the last of these slices alone. Both need the same part
+    of each chunk, because gzip is decoded from a chunk's first slice on.
 
     The value is the ratio of the times if the chunks are cold, and their difference in ms if they are cached.
     """
-    path, shape = bench.volumes.file("gzip"), bench.volumes.shape
-    slices, down, across = tiles.sides("xy", shape)
-    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # no two share a chunk
+    shape = bench.volumes.shape
+    slices, down, across = tiles.counts("xy", shape)
+    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # one of each group: no two share a chunk
     slice_times, slab_times = [], []
     with running(name, bench.serving("gzip", neighbours=False)) as server:
-        first, last = slab_of(some[-1])
-        compare(server.name, fetch(server, some[-1].view(f"{first}-{last}.max")), path, some[-1], (first, last))
-        for number, tile in enumerate(some[:-1]):
-            first, last = slab_of(tile)
+        checked = some.pop()
+        first, end = slab_of(checked)
+        body = fetch(server, checked.view(f"{first}-{end}.max"))
+        compare(server.name, body, bench.volumes.file("gzip"), checked, (first, end))
+        for number, tile in enumerate(some):
+            first, end = slab_of(tile)
             if is_warm:
-                # This decodes the chunks. The next two tiles lie in them, but are not in the cache of tiles.
-                fetch(server, tile.view(f"{first}-{last}.max"))
-                slice_times.append(took(server, tile.view(f"{last - 2}")))
-                slab_times.append(took(server, tile.view(f"{first}-{last - 1}.max")))
-            # Each cold tile is measured once: as a slice or as a slab.
+                # Decodes the chunks. The two views that are measured then need the same chunks, but are not cached tiles.
+                fetch(server, tile.view(f"{first}-{end}.max"))
+                slice_times.append(took(server, tile.view(f"{end - 2}")))
+                slab_times.append(took(server, tile.view(f"{first}-{end - 1}.max")))
+            # Chunks are cold only once, so each of these tiles is measured either as a slice or as a slab.
             elif number % 2:
-                slice_times.append(took(server, tile.view(f"{last - 1}")))
+                slice_times.append(took(server, tile.view(f"{end - 1}")))
             else:
-                slab_times.append(took(server, tile.view(f"{first}-{last}.max")))
-    one, many = statistics.median(slice_times), statistics.median(slab_times)
-    return Sample(many - one if is_warm else many / one, {"ms slice": one, "ms slab": many})
+                slab_times.append(took(server, tile.view(f"{first}-{end}.max")))
+    slice_ms, slab_ms = statistics.median(slice_times), statistics.median(slab_times)
+    value = slab_ms - slice_ms if is_warm else slab_ms / slice_ms
+    return Sample(value, {"ms slice": slice_ms, "ms slab": slab_ms})
 
 
 def slab_of(tile: Tile) -> tuple[int, int]:
-    """The first THICK slices of the tile's chunks: the first slice, and the one behind the last."""
+    """The first THICK slices of the tile's chunks: the first slice, and the one after the last."""
     first = tile.number // tiles.EDGE * tiles.EDGE
     return first, first + THICK
 
@@ -219,7 +234,7 @@ def replicated(bench: Bench, name: str, turn: int) -> Sample:
     """How often three replicas (with a Redis, behind nginx) render each distinct tile, while one replica is killed."""
     counted = bench.setting.work / "replicas.json"
     command = [sys.executable, ROOT / "scripts" / "extra" / "soak-replicas", "--voltile", bench.setting.binary(name)]
-    command += ["--minutes", 2 * KILL_AFTER / 60, "--every", KILL_AFTER, "--faults", "replica", "--json", counted]
+    command += ["--minutes", 2 * KILL_EVERY / 60, "--every", KILL_EVERY, "--faults", "replica", "--json", counted]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:
         raise Wrong(f"replicas: {(done.stdout + done.stderr).strip()[-400:]}")
@@ -227,22 +242,21 @@ def replicated(bench: Bench, name: str, turn: int) -> Sample:
     return Sample(figures["renders"] / figures["distinct"])
 
 
-def cold_row(
-    token: str, plane: str, title: str, peers: dict[str, float | None], longer: int = 1, clients: int = CLIENTS
-) -> Row:
-    title = f"cold random {plane}, {title}, {clients} client{'s' if clients > 1 else ''}"
+def cold_row(token: str, plane: str, title: str, peers: dict[str, float | None], longer: int = 1, clients: int = CLIENTS) -> Row:
     key = f"{token}-{plane}" if clients > 1 else f"alone-{plane}"
-    return Row(key, title, partial(cold, token=token, plane=plane, clients=clients, longer=longer), peers, token=token)
+    who = f"{clients} clients" if clients > 1 else "1 client"
+    measure = partial(cold, token=token, plane=plane, clients=clients, longer=longer)
+    return Row(key, f"cold random {plane}, {title}, {who}", measure, peers, token=token)
 
 
 def scroll_row(token: str, title: str, peers: dict[str, float | None]) -> Row:
-    title = f"scroll along z, {title}, 2×2 viewport, 4 clients"
-    return Row(f"{token}-scroll", title, partial(scroll, token=token), peers, token=token)
+    measure = partial(scroll, token=token)
+    return Row(f"{token}-scroll", f"scroll along z, {title}, 2×2 viewport, 4 clients", measure, peers, token=token)
 
 
 def hits_row(connections: int, peers: dict[str, float | None]) -> Row:
-    peers = {**peers, "nginx": 1.1, "writev": 0.9}
-    return Row(f"hits-{connections}", f"hits, {connections} connections", partial(hits, connections=connections), peers)
+    measure = partial(hits, connections=connections)
+    return Row(f"hits-{connections}", f"hits, {connections} connections", measure, peers | {"nginx": 1.1, "writev": 0.9})
 
 
 def cost_row() -> Row:
@@ -265,16 +279,17 @@ def slab_rows() -> list[Row]:
 
 def rows(has_real: bool) -> list[Row]:
     gzip, plain, real = "64³ gzip chunks", "uncompressed 64³ chunks", "real data"
-    neither = {"lab": None, "expert": None}
+    no_targets = {"lab": None, "expert": None}
+    real_rows = [cold_row("real", "xy", real, no_targets, longer=2), scroll_row("real", real, no_targets), cost_row()]
     return [
-        cold_row("gzip", "xy", gzip, {"lab": 4, "expert": None, "one core": None, "limit": 0.85}, 2),
-        cold_row("gzip", "xy", gzip, {"lab": 5, "expert": None}, 2, 1),
-        cold_row("gzip", "xz", gzip, {"lab": 2.2, "expert": None, "limit": 0.95}, 2),
-        cold_row("gzip", "yz", gzip, {"lab": 2.2, "expert": None, "limit": 0.95}, 2),
+        cold_row("gzip", "xy", gzip, {"lab": 4, "expert": None, "one core": None, "limit": 0.85}, longer=2),
+        cold_row("gzip", "xy", gzip, {"lab": 5, "expert": None}, longer=2, clients=1),
+        cold_row("gzip", "xz", gzip, {"lab": 2.2, "expert": None, "limit": 0.95}, longer=2),
+        cold_row("gzip", "yz", gzip, {"lab": 2.2, "expert": None, "limit": 0.95}, longer=2),
         scroll_row("gzip", gzip, {"lab": 60, "expert": 5}),
         *slab_rows(),
         # Real data compresses and decodes differently from the synthetic volume.
-        *([cold_row("real", "xy", real, neither, 2), scroll_row("real", real, neither), cost_row()] if has_real else []),
+        *(real_rows if has_real else []),
         cold_row("plain", "xy", plain, {"lab": 25, "expert": 4}),
         cold_row("plain", "xz", plain, {"lab": 6, "expert": None}),
         cold_row("plain", "yz", plain, {"lab": 6, "expert": None}),
@@ -283,6 +298,6 @@ def rows(has_real: bool) -> list[Row]:
         passed_row("gzip", "precomputed", f"precomputed: {gzip} passed through", {"lab": 50, "nginx": 0.8}),
         passed_row("gzip", "zarr", f"Zarr 0.4: {gzip} passed through", {"lab": 50, "nginx": 0.8}),
         passed_row("plain", "precomputed", f"precomputed: {plain}", {"nginx": 0.7}),
-        hits_row(8, neither),
+        hits_row(8, no_targets),
         hits_row(32, {}),
     ]

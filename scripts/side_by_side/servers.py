@@ -4,13 +4,11 @@ Each server is started for one measurement only, so that its caches are empty at
 nginx, no cargo), `Refused` gives the reason, which is shown in the table.
 """
 
-import contextlib
 import functools
 import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +17,8 @@ from checks.runner import ROOT
 from checks.servers import Process, Refused, free_port, listens, need
 
 MIB = 1 << 20
-HTTP = """types {{ image/png png; }}
+# Filled by str.format: braces that nginx is to see are doubled.
+NGINX_HTTP_BLOCK = """types {{ image/png png; }}
     sendfile on;
     tcp_nopush on;
     tcp_nodelay on;
@@ -30,14 +29,14 @@ HTTP = """types {{ image/png png; }}
 
 @dataclass(frozen=True)
 class Setting:
-    """The files to serve, and the cache budgets in bytes."""
+    """What a server is started with, for one measurement."""
 
     work: Path
     voltile: Path
-    against: Path | None = None  # another voltile
+    against: Path | None = None  # the binary of another voltile, started by the name `against`
     files: list[Path] = field(default_factory=list)
-    tiles: int = 64 * MIB
-    chunks: int = 64 * MIB
+    tiles: int = 64 * MIB  # the budget of the cache of encoded tiles
+    chunks: int = 64 * MIB  # the budget of the cache of decoded chunks
     neighbours: bool = True  # whether voltile prefetches neighbours
     published: dict[str, bytes] = field(default_factory=dict)  # the files that nginx and writev send, by path
 
@@ -53,10 +52,9 @@ class Server(Process):
         super().__init__(command, work / f"{name}.log", environment)
 
 
-@contextlib.contextmanager
-def running(name: str, setting: Setting) -> Iterator[Server]:
-    with STARTERS[name](name, setting) as server:
-        yield server
+def running(name: str, setting: Setting) -> Server | Nginx:
+    """Starts a server by its name in the table; at the end of a `with` block it is stopped."""
+    return STARTERS[name](name, setting)
 
 
 def fetch(server: Server, path: str) -> bytes:
@@ -65,18 +63,20 @@ def fetch(server: Server, path: str) -> bytes:
 
 
 def voltile(name: str, setting: Setting, *more: str) -> Server:
-    sets = [f"cache.tiles={setting.tiles}", f"cache.chunks={setting.chunks}", *more]
-    sets += [] if setting.neighbours else ["render.neighbours=0"]
+    """A voltile with `more` configuration, as `key=value`."""
     port = free_port()
     command = [need("taskset", "util-linux"), "-c", "0"] if name == "one core" else []
     command += [setting.binary(name), "serve", *setting.files, "--bind", f"127.0.0.1:{port}"]
-    server = Server(name, port, [*command, *(word for one in sets for word in ("--set", one))], setting.work)
+    neighbours = [] if setting.neighbours else ["render.neighbours=0"]
+    for option in (f"cache.tiles={setting.tiles}", f"cache.chunks={setting.chunks}", *more, *neighbours):
+        command += ["--set", option]
+    server = Server(name, port, command, setting.work)
     server.wait_until(lambda: "voltile listening on" in server.said())
     return server
 
 
 def python(name: str, setting: Setting, *flags: str) -> Server:
-    """The server in the module `name` of this package, run by uvicorn."""
+    """A server written in Python (the module `name` of this package), run by uvicorn."""
     port = free_port()
     environment = {
         "SIDE_BY_SIDE_FILES": os.pathsep.join(map(str, setting.files)),
@@ -85,30 +85,33 @@ def python(name: str, setting: Setting, *flags: str) -> Server:
         "PYTHONUNBUFFERED": "1",
     }
     command = [sys.executable, "-B", "-m", "uvicorn", f"side_by_side.{name}:app", "--app-dir", ROOT / "scripts"]
-    fast = ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]
-    return Server(name, port, [*command, "--host", "127.0.0.1", "--port", port, *fast, *flags], setting.work, environment)
+    command += ["--host", "127.0.0.1", "--port", port]
+    command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]  # the fastest that uvicorn has
+    return Server(name, port, [*command, *flags], setting.work, environment)
 
 
 def lab(name: str, setting: Setting) -> Server:
+    """A typical lab's server, with two workers; see lab.py."""
     server = python(name, setting, "--workers", "2")
     server.wait_until(lambda: server.said().count("Application startup complete") == 2)
     return server
 
 
 def expert(name: str, setting: Setting) -> Server:
+    """The optimised Python server; see expert.py."""
     server = python(name, setting, "--lifespan", "off")
     server.wait_for_port(server.port)
     return server
 
 
 def nginx(name: str, setting: Setting) -> Nginx:
-    """nginx with one worker for each core. It sends files, which it holds open, from the page cache."""
-    place = setting.work / name
+    """nginx with one worker for each core, as a server of the published files: it keeps them open in the page cache."""
+    place, root = setting.work / name, setting.work / name / "www"
     for path, contents in setting.published.items():
-        file = place / "www" / path.removeprefix("/")
+        file = root / path.removeprefix("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(contents)
-    server = Nginx(place, lambda port: HTTP.format(port=port, root=place / "www"), "auto")
+    server = Nginx(place, lambda port: NGINX_HTTP_BLOCK.format(port=port, root=root), "auto")
     server.name = name
     return server
 
@@ -125,6 +128,7 @@ def built_writev() -> Path:
 
 
 def writev(name: str, setting: Setting) -> Server:
+    """A server that sends one tile for each request, and does nothing else: the upper limit for cached tiles."""
     tile, port = setting.work / "writev.png", free_port()
     tile.write_bytes(setting.published["/tile.png"])
     server = Server(name, port, [built_writev(), port, tile], setting.work)

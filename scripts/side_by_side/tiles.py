@@ -1,7 +1,7 @@
-"""The sequences of requested tiles, which depend on the volume's shape and a seed, and their pixels as h5py reads them.
+"""Which tiles are requested in which order, and the check of their pixels against h5py's.
 
-In cold order, a chunk is requested again only after all other chunks of the volume, so no cache smaller than the volume can
-help, and no cache has to be cleared.
+In cold order, a chunk is needed again only after all other chunks of the volume. So no cache that is smaller than the volume
+helps, and none has to be emptied before a measurement.
 """
 
 import io
@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from PIL import Image
 
-SIDE, EDGE = 512, 64  # of a tile, of a chunk
+SIDE, EDGE = 512, 64  # of a tile in pixels, of a chunk in voxels
 Shape = tuple[int, int, int]
 
 
@@ -31,44 +31,44 @@ class Tile:
         return f"/ndtilecache/tilecache/{token}/image/{self.plane}/{self.number}/{self.row}_{self.column}_0.png"
 
     def view(self, slices: str) -> str:
-        """The path of the tile at the same place of another slice or of a slab (`slices` is `5` or `0-32.max`) of `gzip`."""
+        """The path of a tile of `gzip` at the same place, but of other slices: `5`, or the maximum of a slab, `0-32.max`."""
         return f"/view/gzip/image:0:255:1:grey/{self.plane}/{slices}/{self.row}_{self.column}_0.png"
 
 
-def sides(plane: str, shape: Shape) -> tuple[int, int, int]:
+def counts(plane: str, shape: Shape) -> tuple[int, int, int]:
     """The number of slices, and of rows and columns of tiles."""
     z, y, x = shape
-    slices, down, across = {"xy": (z, y, x), "xz": (y, z, x), "yz": (x, z, y)}[plane]
+    extents = {"xy": (z, y, x), "xz": (y, z, x), "yz": (x, z, y)}
+    slices, down, across = extents[plane]
     return slices, -(-down // SIDE), -(-across // SIDE)
 
 
 def cold(plane: str, shape: Shape, seed: int) -> list[Tile]:
     """Every tile of the volume once, in cold order."""
     chance = random.Random(seed)
-    slices, rows, columns = sides(plane, shape)
-    # A group is the tiles that need the same chunks: EDGE slices at one row and column. Each turn takes one tile of each group.
+    slices, rows, columns = counts(plane, shape)
+    # The tiles of a group need the same chunks: EDGE slices at one row and column. Each turn takes one tile of each group.
     groups = list(product(range(0, slices, EDGE), range(rows), range(columns)))
     chance.shuffle(groups)
-    depths = [chance.sample(range(EDGE), EDGE) for _ in groups]
-    return [
-        Tile(plane, first + depths[n][turn], row, column)
-        for turn in range(EDGE)
-        for n, (first, row, column) in enumerate(groups)
-    ]
+    depths = [chance.sample(range(EDGE), EDGE) for _ in groups]  # of each group: the order of its slices
+    tiles = []
+    for turn in range(EDGE):
+        for (first, row, column), order in zip(groups, depths):
+            tiles.append(Tile(plane, first + order[turn], row, column))
+    return tiles
 
 
 def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
-    """A viewport of 2x2 tiles that steps through all slices cyclically; position and start depend on the client."""
-    slices, rows, columns = sides("xy", shape)
+    """The tiles of a viewport of 2x2 tiles that scrolls once through all slices, from a client's own place and slice on."""
+    slices, rows, columns = counts("xy", shape)
     corners = list(product(range(0, rows, 2), range(0, columns, 2)))
     row, column = corners[client % len(corners)]
-    # Four clients begin far from each other, and at different depths in their chunks.
+    # Four clients begin a quarter of the volume apart; the quarter of a chunk puts them at different depths in their chunks.
     start = client * (slices // 4 + EDGE // 4) + random.Random(seed).randrange(slices)
-    return [
-        Tile("xy", (start + step) % slices, row + down, column + across)
-        for step in range(slices)
-        for down, across in product(range(2), range(2))
-    ]
+    tiles = []
+    for step, down, across in product(range(slices), range(2), range(2)):
+        tiles.append(Tile("xy", (start + step) % slices, row + down, column + across))
+    return tiles
 
 
 class Wrong(Exception):
@@ -76,20 +76,22 @@ class Wrong(Exception):
 
 
 def expected(path: Path, tile: Tile, slab: tuple[int, int] | None = None) -> np.ndarray:
-    """The pixels of a tile; of an xy `slab` (its first slice, and the one behind its last) the maximum."""
+    """The pixels of a tile. With a `slab` (its first slice, and the one after its last), the maximum of these xy slices."""
     rows, columns = (slice(n * SIDE, (n + 1) * SIDE) for n in (tile.row, tile.column))
-    where = {"xy": (tile.number, rows, columns), "xz": (rows, tile.number, columns), "yz": (rows, columns, tile.number)}
+    selections = {"xy": (tile.number, rows, columns), "xz": (rows, tile.number, columns), "yz": (rows, columns, tile.number)}
     with h5py.File(path) as file:
-        found = file["image"][slice(*slab), rows, columns].max(0) if slab else file["image"][where[tile.plane]]
-    whole = np.zeros((SIDE, SIDE), np.uint8)
-    whole[: found.shape[0], : found.shape[1]] = found
-    return whole
+        if slab:
+            voxels = file["image"][slab[0] : slab[1], rows, columns].max(axis=0)
+        else:
+            voxels = file["image"][selections[tile.plane]]
+    # A tile at the edge is filled up with zeros.
+    pixels = np.zeros((SIDE, SIDE), np.uint8)
+    pixels[: voxels.shape[0], : voxels.shape[1]] = voxels
+    return pixels
 
 
-def compare(
-    who: str, found: bytes | np.ndarray, path: Path, tile: Tile, slab: tuple[int, int] | None = None
-) -> None:
-    """Compares a PNG, or voxels, with h5py's voxels."""
-    shown = np.asarray(Image.open(io.BytesIO(found))) if isinstance(found, bytes) else found
-    if not np.array_equal(shown, expected(path, tile, slab)):
-        raise Wrong(f"{who} sent pixels that differ from h5py's for {tile} of {path.name}")
+def compare(name: str, response: bytes | np.ndarray, path: Path, tile: Tile, slab: tuple[int, int] | None = None) -> None:
+    """Compares the response of the server `name` (a PNG, or an array of voxels) with h5py's voxels."""
+    pixels = np.asarray(Image.open(io.BytesIO(response))) if isinstance(response, bytes) else response
+    if not np.array_equal(pixels, expected(path, tile, slab)):
+        raise Wrong(f"{name} sent pixels that differ from h5py's for {tile} of {path.name}")

@@ -1,9 +1,9 @@
 """The volumes of the benchmark: generated once, identical on every machine, kept in target/bench-volumes.
 
-One image (membranes, texture, sensor noise: like electron microscopy) in three layouts, and a volume made from real data.
-`gzip`, `plain` and `real` have 64x64x64 chunks, `contiguous` is not chunked. `latest` has the first 64 slices of `gzip` in
-HDF5's latest format. Chunks are compressed here on all cores and written with write_direct_chunk, which is several times
-faster than compression by HDF5.
+`gzip`, `plain` and `contiguous` have the same image, which looks like electron microscopy (membranes, texture, sensor noise), in
+three layouts. `real` is made from real data. `latest` has the first 64 slices of `gzip` in HDF5's latest format. All except
+`contiguous` have chunks of 64x64x64 voxels. They are compressed here on all cores and written with write_direct_chunk, which is
+several times faster than compression by HDF5.
 """
 
 import concurrent.futures
@@ -11,7 +11,8 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -26,34 +27,36 @@ SEED = 20240601
 
 @dataclass(frozen=True)
 class Volumes:
-    """Folder, shape (z, y, x), and the compression ratio of `gzip`."""
+    """The generated volumes, all of the same shape except `latest`."""
 
     folder: Path
-    shape: tuple[int, int, int]
-    ratio: float = 0.0
+    shape: tuple[int, int, int]  # z, y, x
+    ratio: float = 0.0  # the compression ratio of `gzip`
 
     def file(self, token: str) -> Path:
         return self.folder / f"{token}.h5"
 
 
 def make(folder: Path, is_small: bool, real: Path) -> Volumes:
-    """Generates the volumes if missing."""
-    wanted = Volumes(folder / "small", (64, 1024, 1024)) if is_small else Volumes(folder / "full", (256, 2048, 2048))
-    done = wanted.folder / "made.json"
-    recipe = {"recipe": RECIPE, "shape": list(wanted.shape)}
-    known = json.loads(done.read_text()) if done.is_file() else {}
-    if {k: known.get(k) for k in recipe} != recipe:
-        print(f"generating the volumes in {wanted.folder} (once; a minute or two)", flush=True)
-        done.unlink(missing_ok=True)
-        wanted.folder.mkdir(parents=True, exist_ok=True)
-        make_pictures(wanted)
-        known = recipe | {"ratio": ratio(wanted.file("gzip"))}
-        done.write_text(json.dumps(known))
-    if not 1.3 < known["ratio"] < 1.5:
-        raise SystemExit(f"the compression ratio of the gzip volume is {known['ratio']:.2f}, expected about 1.4")
-    make_real(wanted, real)
-    make_latest(wanted)
-    return Volumes(wanted.folder, wanted.shape, known["ratio"])
+    """Generates the volumes that do not exist yet."""
+    volumes = Volumes(folder / "small", (64, 1024, 1024)) if is_small else Volumes(folder / "full", (256, 2048, 2048))
+    # Written last: how the volumes were generated, and their compression ratio.
+    stamp = volumes.folder / "made.json"
+    recipe = {"recipe": RECIPE, "shape": list(volumes.shape)}
+    made = json.loads(stamp.read_text()) if stamp.is_file() else {}
+    if not made.items() >= recipe.items():
+        print(f"generating the volumes in {volumes.folder} (once; a minute or two)", flush=True)
+        stamp.unlink(missing_ok=True)
+        volumes.folder.mkdir(parents=True, exist_ok=True)
+        make_pictures(volumes)
+        made = recipe | {"ratio": ratio(volumes.file("gzip"))}
+        stamp.write_text(json.dumps(made))
+    # Outside of this range, the image would be easier or harder to decode than electron microscopy is.
+    if not 1.3 < made["ratio"] < 1.5:
+        raise SystemExit(f"the compression ratio of the gzip volume is {made['ratio']:.2f}, expected about 1.4")
+    make_real(volumes, real)
+    make_latest(volumes)
+    return replace(volumes, ratio=made["ratio"])
 
 
 def ratio(path: Path) -> float:
@@ -63,20 +66,24 @@ def ratio(path: Path) -> float:
 
 
 def smooth(rng: np.random.Generator, shape: tuple[int, ...], widths: tuple[float, ...]) -> np.ndarray:
-    """Periodic Gaussian noise, blurred with sigma `widths` voxels and scaled to standard deviation 1."""
+    """Gaussian noise, periodic along each axis, blurred with a sigma of `widths` voxels and scaled to standard deviation 1."""
     spectrum = np.fft.rfftn(rng.standard_normal(shape, np.float32))
     for axis, (length, width) in enumerate(zip(shape, widths)):
+        # rfftn keeps only half of the last axis, because the spectrum of real noise is symmetric.
         waves = np.fft.rfftfreq(length) if axis == len(shape) - 1 else np.fft.fftfreq(length)
         blur = np.exp(-2 * (np.pi * width * waves) ** 2).astype(np.float32)
-        spectrum *= blur.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    made = np.fft.irfftn(spectrum, s=shape, axes=range(len(shape))).astype(np.float32)
-    return made / made.std()
+        broadcast = [1] * len(shape)
+        broadcast[axis] = -1
+        spectrum *= blur.reshape(broadcast)
+    noise = np.fft.irfftn(spectrum, s=shape, axes=range(len(shape))).astype(np.float32)
+    return noise / noise.std()
 
 
 def slabs(shape: tuple[int, int, int]) -> Iterator[np.ndarray]:
-    """The image in slabs of 64 slices: a tiled block of tissue, plus noise that does not repeat nearby."""
+    """The image in slabs of 64 slices: a block of tissue, repeated in all directions, plus noise that does not repeat nearby."""
     rng = np.random.default_rng(SEED)
     block = (64, 512, 512)
+    # Walls, dark membranes between cells, are where smooth noise is close to zero.
     walls = np.exp(-((smooth(rng, block, (3, 8, 8)) / 0.12) ** 2))
     tissue = np.rint(150 + 6.5 * smooth(rng, block, (1, 3, 3)) - 60 * walls).astype(np.int16)
     noise = np.rint(3.5 * rng.standard_normal(1 << 23, np.float32)).astype(np.int16)
@@ -84,7 +91,7 @@ def slabs(shape: tuple[int, int, int]) -> Iterator[np.ndarray]:
     for first in range(0, shape[0], 64):
         slab = np.empty((64, *shape[1:]), np.uint8)
         for z in range(64):
-            # Every other slab is reversed, so that the tissue is continuous between slabs.
+            # Every other slab is reversed, so that the tissue continues from each slab into the next.
             slice_ = np.tile(tissue[z if first % 128 == 0 else 63 - z], (shape[1] // 512, shape[2] // 512))
             start = int(rng.integers(0, noise.size - area))
             slice_ += noise[start : start + area].reshape(shape[1:])
@@ -96,17 +103,18 @@ def slabs(shape: tuple[int, int, int]) -> Iterator[np.ndarray]:
 def make_pictures(volumes: Volumes) -> None:
     """Writes the image in its three layouts."""
     storage = {"gzip": {"chunks": CUBE, "compression": LEVEL}, "plain": {"chunks": CUBE}, "contiguous": {}}
-    files = {token: h5py.File(volumes.file(token), "w") for token in storage}
-    sets = {token: files[token].create_dataset("image", volumes.shape, "u1", **how) for token, how in storage.items()}
+    images: dict[str, h5py.Dataset] = {}
+    for token, options in storage.items():
+        images[token] = h5py.File(volumes.file(token), "w").create_dataset("image", volumes.shape, "u1", **options)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for number, slab in enumerate(slabs(volumes.shape)):
             first = number * 64
-            sets["contiguous"][first : first + 64] = slab
-            for where, chunk in pieces(slab):
-                sets["plain"].id.write_direct_chunk((first, *where[1:]), chunk)
-            put(pool, sets["gzip"], slab, first)
-    for file in files.values():
-        file.close()
+            images["contiguous"][first : first + 64] = slab
+            for (_, y, x), voxels in chunks_of(slab):
+                images["plain"].id.write_direct_chunk((first, y, x), voxels)
+            write_compressed(pool, images["gzip"], slab, first)
+    for image in images.values():
+        image.file.close()
 
 
 def make_latest(volumes: Volumes) -> None:
@@ -116,39 +124,46 @@ def make_latest(volumes: Volumes) -> None:
     shape = (CUBE[0], *volumes.shape[1:])
     with h5py.File(volumes.file("gzip")) as source, h5py.File(path, "w", libver="latest") as file:
         image = file.create_dataset("image", shape, "u1", chunks=CUBE, compression=LEVEL)
-        for where in product(*(range(0, extent, edge) for extent, edge in zip(shape, CUBE))):
-            image.id.write_direct_chunk(where, source["image"].id.read_direct_chunk(where)[1])
+        for corner in corners(shape):
+            _, compressed = source["image"].id.read_direct_chunk(corner)
+            image.id.write_direct_chunk(corner, compressed)
 
 
-def pieces(slab: np.ndarray) -> Iterator[tuple[tuple[int, int, int], bytes]]:
-    """The chunks of a slab: the first voxel, and the bytes."""
-    for where in product(*(range(0, extent, edge) for extent, edge in zip(slab.shape, CUBE))):
-        part = slab[tuple(slice(first, first + edge) for first, edge in zip(where, CUBE))]
-        yield where, part.tobytes()
+def corners(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The first voxel (z, y, x) of each chunk."""
+    return product(*(range(0, extent, edge) for extent, edge in zip(shape, CUBE)))
 
 
-def put(pool: concurrent.futures.Executor, image: h5py.Dataset, slab: np.ndarray, first: int) -> None:
+def chunks_of(slab: np.ndarray) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """The chunks of a slab: the first voxel of each, counted from the slab's, and its bytes."""
+    for z, y, x in corners(slab.shape):
+        yield (z, y, x), slab[z : z + CUBE[0], y : y + CUBE[1], x : x + CUBE[2]].tobytes()
+
+
+def write_compressed(pool: concurrent.futures.Executor, image: h5py.Dataset, slab: np.ndarray, first: int) -> None:
     """Compresses and stores the chunks of a slab, whose first slice has the number `first`."""
-    for (z, y, x), packed in pool.map(lambda piece: (piece[0], zlib.compress(piece[1], LEVEL)), pieces(slab)):
-        image.id.write_direct_chunk((first + z, y, x), packed)
+    corners_in_slab, chunks = zip(*chunks_of(slab))
+    for (z, y, x), compressed in zip(corners_in_slab, pool.map(partial(zlib.compress, level=LEVEL), chunks)):
+        image.id.write_direct_chunk((first + z, y, x), compressed)
 
 
 def make_real(volumes: Volumes, source: Path) -> None:
-    """Mirrors real data to the shape, and stores it as `gzip` is stored."""
-    path, done = volumes.file("real"), volumes.folder / "real.json"
+    """Makes `real` from a file that is smaller than the volumes: mirrors its data until they fill the shape."""
+    stamp = volumes.folder / "real.json"
     if not source.is_file():
         return
     recipe = {"recipe": RECIPE, "shape": list(volumes.shape), "source": source.name}
-    if done.is_file() and json.loads(done.read_text()) == recipe:
+    if stamp.is_file() and json.loads(stamp.read_text()) == recipe:
         return
     print(f"making a volume from {source.name} (once)", flush=True)
-    done.unlink(missing_ok=True)
+    stamp.unlink(missing_ok=True)
     with h5py.File(source) as file:
         data = file["raw"][()]
-    data = np.pad(data, [(0, max(0, wide - old)) for old, wide in zip(data.shape, volumes.shape)], "symmetric")
-    data = data[tuple(map(slice, volumes.shape))]
-    with h5py.File(path, "w") as file, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    z, y, x = volumes.shape
+    missing = [(0, max(0, wanted - extent)) for extent, wanted in zip(data.shape, volumes.shape)]
+    data = np.pad(data, missing, "symmetric")[:z, :y, :x]
+    with h5py.File(volumes.file("real"), "w") as file, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         image = file.create_dataset("image", volumes.shape, "u1", chunks=CUBE, compression=LEVEL)
-        for first in range(0, volumes.shape[0], 64):
-            put(pool, image, data[first : first + 64], first)
-    done.write_text(json.dumps(recipe))
+        for first in range(0, z, 64):
+            write_compressed(pool, image, data[first : first + 64], first)
+    stamp.write_text(json.dumps(recipe))

@@ -1,4 +1,4 @@
-"""HDF5 volumes in Python and Jupyter, through voltile: as arrays, and as its page in the cell.
+"""Reads HDF5 volumes through voltile: as arrays, and in the cells of a notebook as voltile's page.
 
     import voltile
     brain = voltile.serve("brain.h5")       # starts the program; it stops with this Python

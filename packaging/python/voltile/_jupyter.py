@@ -39,25 +39,25 @@ class Frame:
 
 
 class Neuroglancer:
-    """Neuroglancer, showing channels of a dataset: in the cell of a notebook, or as a link (`address`)."""
+    """Neuroglancer with channels of a dataset, shown in the cell of a notebook or opened by its `address`."""
 
     def __init__(self, client: Client, dataset: str, channel: Optional[str] = None, time: Optional[int] = None):
         viewer: Optional[str] = client.json("datasets.json").get("neuroglancer")
         if viewer is None:
             raise Error("this voltile has no Neuroglancer; server.neuroglancer may name one")
         described = client.json(f"datasets/{quoted(dataset)}.json")
-        channels = [known for known in described["channels"] if channel in (None, known["name"])]
-        offered = [known for known in channels if "neuroglancer" not in known["left_out"]]
-        if not offered:
-            reasons = [f"{known['name']}: {known['left_out']['neuroglancer']}" for known in channels]
+        wanted = [entry for entry in described["channels"] if channel in (None, entry["name"])]
+        shown = [entry for entry in wanted if "neuroglancer" not in entry["left_out"]]
+        if not shown:
+            reasons = [f"{entry['name']}: {entry['left_out']['neuroglancer']}" for entry in wanted]
             raise Error("; ".join(reasons))
         # Layers are drawn in this order, and labels must lie above the images.
-        offered.sort(key=lambda known: bool(known["kind"] == "labels"))
+        shown.sort(key=lambda entry: bool(entry["kind"] == "labels"))
         at = "" if time is None else f"@{time}"
         url = f"precomputed://{BASE}neuroglancer/{quoted(dataset)}"
         layers = []
-        for known, layer in zip(offered, _layers(offered)):
-            source = _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0)
+        for entry, layer in zip(shown, _layers(shown)):
+            source = _source(f"{url}/{quoted(entry['name'])}{at}", described, entry, time or 0)
             layers.append({"source": source, **layer})
         self._client, self._viewer = client, viewer
         self._state = json.dumps({"layers": layers, "layout": "4panel"})
@@ -76,7 +76,8 @@ class Neuroglancer:
         if route is None or urllib.parse.urlsplit(self._viewer).scheme:
             return _link(self._client, self.address)
         name = f"voltile-{secrets.token_hex(8)}"
-        # Sources must be whole addresses, which only the browser knows, so a script in the cell completes them.
+        # Sources must be whole addresses. Only the browser knows how they begin, so a script in the cell completes them. In its
+        # strings `<` is escaped, because `</script>` would end it.
         base, viewer, state = (json.dumps(text).replace("<", "\\u003c") for text in (route, self._viewer, self._state))
         return (
             f'<iframe id="{name}" style="{STYLE}" allowfullscreen></iframe>'
@@ -96,6 +97,7 @@ def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: in
     if transform is None:
         return url
     matrix = transform["matrix"]
+    # Sorted by time: the last change that is not later than `time` holds.
     for change in transform["by_time"]:
         if change["time"] <= time:
             matrix = change["matrix"]
@@ -140,12 +142,13 @@ def _layer(channel: Dict[str, Any], is_coloured: bool) -> Dict[str, Any]:
     name = channel["label"] or channel["name"]
     if channel["kind"] == "labels":
         return {"name": name, "type": "segmentation"}
-    colour = "vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))"
     if channel["kind"] == "rgb":
-        return {"name": name, "type": "image", "shader": f"void main() {{ emitRGB({colour}); }}"}
-    parts = COLOURS.get(channel["composite_colour"] or "", (1, 1, 1)) if is_coloured else (1, 1, 1)
-    colour = ", ".join(f"{part}." for part in parts)
-    shader = f"#uicontrol invlerp normalized\nvoid main() {{ emitRGB(normalized() * vec3({colour})); }}"
+        pixel = "vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))"
+        return {"name": name, "type": "image", "shader": f"void main() {{ emitRGB({pixel}); }}"}
+    white = (1, 1, 1)
+    red, green, blue = COLOURS.get(channel["composite_colour"] or "", white) if is_coloured else white
+    pixel = f"normalized() * vec3({red}., {green}., {blue}.)"
+    shader = f"#uicontrol invlerp normalized\nvoid main() {{ emitRGB({pixel}); }}"
     controls = {"normalized": {"range": channel["window"] or [0, 255]}}
     # Without an opacity, Neuroglancer draws images half transparent.
     return {"name": name, "type": "image", "opacity": 1, "shader": shader, "shaderControls": controls}
@@ -168,8 +171,8 @@ def _running_jupyter() -> Optional[Dict[str, Any]]:
     # jpserver-PID.json, or nbserver-PID.json of the classic notebook.
     for file in glob.glob(os.path.join(jupyter_runtime_dir(), f"??server-{jupyter_pid}.json")):
         with open(file) as opened:
-            found: Dict[str, Any] = json.load(opened)
-            return found
+            description: Dict[str, Any] = json.load(opened)
+            return description
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX")
     return {"base_url": prefix} if prefix else None
 
@@ -192,7 +195,7 @@ def _route(client: Client) -> Optional[str]:
             return None
     except (OSError, KeyError):
         pass
-    # Jupyter does not answer this kernel. If both have the same packages, the kernel's show whether the proxy is installed.
+    # Jupyter does not answer this kernel. Most likely both have the same packages, and so the proxy, if this kernel has it.
     return path if importlib.util.find_spec("jupyter_server_proxy") else None
 
 

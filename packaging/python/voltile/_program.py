@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import subprocess
-import sys
 import sysconfig
 import threading
 import weakref
@@ -43,7 +42,7 @@ def path() -> str:
 
 
 class Program:
-    """A running `voltile serve` with its own secret; it ends with this object, and with this process."""
+    """A running `voltile serve` with its own secret; the server ends with this object, and with this process."""
 
     def __init__(self, flags: Sequence[str], sources: Sequence[str]):
         self.secret = secrets.token_hex(24)
@@ -60,7 +59,7 @@ class Program:
                 encoding="utf-8",
                 errors="replace",
                 pass_fds=[descriptor],
-                # Ctrl-C and "Interrupt the kernel" must not end it.
+                # Ctrl-C and "Interrupt the kernel" must not end the server.
                 start_new_session=True,
             )
         finally:
@@ -104,7 +103,7 @@ _running: "weakref.WeakSet[Program]" = weakref.WeakSet()
 
 
 def _close_pipes_in_child() -> None:
-    """Closes a forked child's copies of the pipes: they would keep the servers alive after this process has died."""
+    """Closes a forked child's copies of the pipes, which would keep the servers alive after the death of their owner."""
     for program in _running:
         if program._process.stdin is not None:
             program._process.stdin.close()

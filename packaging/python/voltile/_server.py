@@ -53,21 +53,19 @@ class Server(Mapping[str, Volume]):
 
     def neuroglancer(self, dataset: Optional[str] = None) -> Neuroglancer:
         """Neuroglancer with the channels of a dataset, which must be named if there are several."""
-        known = self.datasets
-        if dataset is None and len(known) != 1:
-            raise ValueError(f"name one of the datasets: {', '.join(known)}")
-        return Neuroglancer(self._client, dataset or known[0])
+        names = self.datasets
+        if dataset is None and len(names) != 1:
+            raise ValueError(f"name one of the datasets: {', '.join(names)}")
+        return Neuroglancer(self._client, dataset or names[0])
 
     def __getitem__(self, name: str) -> Volume:
-        channels = self._channels()
-        found = channels.get(name)
-        if found is None:
-            datasets = self.datasets
-            if len(datasets) == 1:
-                found = channels.get(name.removeprefix(f"{datasets[0]}/"))
-        if found is None:
+        channels, datasets = self._channels(), self.datasets
+        # If there is one dataset, its channels may be named with or without it.
+        key = name.removeprefix(f"{datasets[0]}/") if name not in channels and len(datasets) == 1 else name
+        if key not in channels:
             raise KeyError(f"there is no channel {name}; there are: {', '.join(channels)}")
-        return Volume(self._client, *found)
+        token, channel = channels[key]
+        return Volume(self._client, token, channel)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._channels())
@@ -85,8 +83,8 @@ class Server(Mapping[str, Volume]):
         return f"<voltile.Server at {self._client.place}: {', '.join(self)}>"
 
     def _repr_html_(self) -> str:
-        known = self.datasets
-        return Frame(self._client, f"#{known[0]}" if len(known) == 1 else "").html()
+        names = self.datasets
+        return Frame(self._client, f"#{names[0]}" if len(names) == 1 else "").html()
 
     def _describe(self) -> List[Dict[str, Any]]:
         """The server's descriptions of the datasets, asked for again after a while: files change, and folders get new files."""
@@ -99,7 +97,7 @@ class Server(Mapping[str, Volume]):
         return self._datasets
 
     def _channels(self) -> Dict[str, Tuple[str, Dict[str, Any]]]:
-        """The token of the dataset and the description of each channel, by the channel's name here."""
+        """For each channel, by the name that it has here: the token of its dataset, and its description."""
         datasets = self._describe()
         channels = {}
         for dataset in datasets:

@@ -16,12 +16,12 @@ from ._jupyter import Frame, Neuroglancer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The size of the boxes of a read, in bytes: a server with the least memory for boxes can make one of this size at a time.
+# The maximum size of a box, in bytes. A server with the least memory for boxes can make one of this size at a time.
 BOX_BYTES = 8 << 20
 # The maximum number of boxes that are fetched at the same time.
 MAX_REQUESTS = 8
 
-# The positions of a box along an axis: start, end (exclusive) and step, and the slice of the result that they fill.
+# One axis of a box: start, end (exclusive) and step of its positions, and the slice of the result that they fill.
 Part = Tuple[int, int, int, slice]
 
 
@@ -35,7 +35,7 @@ class Volume:
     def __init__(self, client: Client, dataset: str, channel: Dict[str, Any], level: int = 0, time: int = 0):
         self._client = client
         self._channel = channel
-        self._level = next(known for known in channel["levels"] if known["level"] == level)
+        self._level = next(entry for entry in channel["levels"] if entry["level"] == level)
         self._time = time
         #: The name of the dataset in addresses.
         self.dataset = dataset
@@ -94,7 +94,7 @@ class Volume:
 
     @property
     def chunks(self) -> Tuple[int, ...]:
-        """The shape of the boxes in which a read of the whole volume is made."""
+        """The shape of the boxes in which the whole volume would be read."""
         return (*self._box([range(extent) for extent in self.shape[:3]]), *self.shape[3:])
 
     def level(self, number: int) -> "Volume":
@@ -151,20 +151,21 @@ class Volume:
         return Frame(self._client, f"#{quoted(self.dataset)}?show={quoted(self.name)}{time}").html()
 
     def _box(self, picks: Sequence[range]) -> Tuple[int, ...]:
-        """The shape of the boxes for a read: whole chunks of the file, up to `BOX_BYTES`."""
+        """The shape of the boxes in which a read is made: whole chunks of the file, but at most `BOX_BYTES`."""
         source = self._level["source"]
-        # The stored chunk (x, y, z), in voxels of this level: if the level is derived, it is smaller there.
+        # The stored chunk (x, y, z) in voxels of this level. A level that is derived from the source has larger and fewer voxels.
         factors = zip(source["chunk"], source["factor"], self._level["factor"])
         chunk = [edge * stored // derived for edge, stored, derived in factors]
+        # From the first to the last position of the read.
         spans = [abs(pick[-1] - pick[0]) + 1 if pick else 1 for pick in picks]
         box = [max(1, min(edge, extent)) for edge, extent in zip(chunk[::-1], self._level["size"][::-1])]
-        voxel_bytes = self.dtype.itemsize * (self._colours or (1,))[0]
+        voxel_bytes = self.dtype.itemsize * math.prod(self._colours or ())
 
         def box_bytes() -> int:
             return voxel_bytes * math.prod(min(edge, span) for edge, span in zip(box, spans))
 
-        # Boxes grow along x first, the order of the voxels in the result and in most files. Along an axis with a step they do
-        # not grow, so that no chunk is read only for voxels that are skipped.
+        # Boxes grow along x first, because voxels that follow each other along x are neighbours in the result and in most files.
+        # They do not grow along an axis with a step, lest chunks be read only for voxels that are skipped.
         for axis in (2, 1, 0):
             while abs(picks[axis].step) == 1 and box[axis] < spans[axis] and 2 * box_bytes() <= BOX_BYTES:
                 box[axis] *= 2
@@ -175,8 +176,8 @@ class Volume:
 
     def _read(self, picks: Sequence[range]) -> "NDArray[Any]":
         """The voxels at these positions along z, y, x."""
-        # Negative steps are read in ascending order, and reversed afterwards.
-        in_order = tuple(slice(None, None, -1) if pick.step < 0 else slice(None) for pick in picks)
+        # Positions in descending order are read in ascending order, and reversed at the end.
+        requested_order = tuple(slice(None, None, -1) if pick.step < 0 else slice(None) for pick in picks)
         picks = [pick[::-1] if pick.step < 0 else pick for pick in picks]
         out: "NDArray[Any]" = np.empty([len(pick) for pick in picks] + list(self.shape[3:]), self.dtype)
         if out.size == 0:
@@ -198,10 +199,10 @@ class Volume:
                     pass
             finally:
                 pool.shutdown(cancel_futures=True)
-        return out[in_order]
+        return out[requested_order]
 
     def _fetch(self, box: List[Tuple[int, int]]) -> "NDArray[Any]":
-        """A box from the server; if the server finds it too large, its two halves are fetched instead."""
+        """Fetches a box (start and end along z, y, x); if the server finds it too large, fetches its halves and joins them."""
         place = "_".join(f"{start}-{end}" for start, end in reversed(box))
         time = f"?time={self._time}" if self.times else ""
         path = f"voxels/{quoted(self.dataset)}/{quoted(self.name)}/{self._level['level']}/{place}.npy{time}"
@@ -209,17 +210,19 @@ class Volume:
             voxels: "NDArray[Any]" = np.load(io.BytesIO(self._client.get(path)))
             return voxels
         except Error as error:
-            axis = max(range(3), key=lambda axis: box[axis][1] - box[axis][0])
-            start, end = box[axis]
-            if error.status != 413 or end - start == 1:
+            edges = [end - start for start, end in box]
+            if error.status != 413 or max(edges) == 1:
                 raise
+        longest = edges.index(max(edges))
+        start, end = box[longest]
         middle = (start + end) // 2
-        halves = [[*box[:axis], half, *box[axis + 1 :]] for half in ((start, middle), (middle, end))]
-        return np.concatenate([self._fetch(half) for half in halves], axis)
+        first_half, second_half = list(box), list(box)
+        first_half[longest], second_half[longest] = (start, middle), (middle, end)
+        return np.concatenate([self._fetch(first_half), self._fetch(second_half)], longest)
 
 
 def _parts(pick: range, edge: int) -> Iterator[Part]:
-    """Divides ascending positions into the parts that lie in one block each; blocks have `edge` voxels.
+    """Divides ascending positions into parts, one for each block of `edge` voxels in which positions lie.
 
     `_parts(range(60, 140, 5), 64)` yields (60, 61, 5, slice(0, 1)), (65, 126, 5, slice(1, 14)), (130, 136, 5, slice(14, 16)).
     """
@@ -236,7 +239,7 @@ def _parts(pick: range, edge: int) -> Iterator[Part]:
 
 
 def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any, ...]]:
-    """The positions to read along z, y and x, and the index that makes NumPy's result of the array that was read.
+    """The positions to read along z, y and x; and the index that turns the array that was read into the result of the key.
 
     For `[5, None, ::2]`: one position along z, every second along y, all along x; and `(0, None, :, :)`.
     """
@@ -249,6 +252,7 @@ def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any
         raise IndexError("an index can only have a single ellipsis ('...')")
     if ellipses == 0:
         keys = (*keys, Ellipsis)
+    # The ellipsis stands for the axes that no item indexes. Not `keys.index`, which would compare it with arrays.
     at = next(place for place, item in enumerate(keys) if item is Ellipsis)
     keys = (*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at + 1 :])
     picks: List[range] = []
