@@ -83,7 +83,7 @@ pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u6
 }
 
 /// Divides the sums in the box at `at` of a grid by their numbers of voxels; returns the means as a
-/// chunk padded with 0. The number of voxels in a sum is the product of its `counts` along the axes.
+/// chunk padded with 0. A sum's number of voxels is the product of its `counts` along the axes.
 pub(super) fn means<T: Voxel>(
     grid: &SumGrid<T::Sum>,
     at: Xyz<usize>,
