@@ -289,12 +289,9 @@ impl PyramidWork {
     /// The ids of all pieces, in order.
     fn pieces(&self) -> Vec<PieceId> {
         let mut pieces = Vec::new();
-        for (number, family) in self.families.iter().enumerate() {
-            for piece in 0..family.pieces.len() {
-                pieces.push(PieceId {
-                    family: number,
-                    piece,
-                });
+        for (family, own) in self.families.iter().enumerate() {
+            for piece in 0..own.pieces.len() {
+                pieces.push(PieceId { family, piece });
             }
         }
         pieces

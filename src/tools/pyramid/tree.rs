@@ -67,14 +67,11 @@ impl Tree {
             let Xyz { x, y, z } = self.region(&node).size;
             let covers_all =
                 x == self.size.x && y == self.size.y && (z == self.size.z || !self.halves_z);
-            let parent = TreeNode {
-                height: node.height + 1,
-                ..node
-            };
-            if covers_all || self.region(&parent).voxels() > most {
-                return node.height;
+            let height = node.height;
+            node.height += 1;
+            if covers_all || self.region(&node).voxels() > most {
+                return height;
             }
-            node = parent;
         }
     }
 

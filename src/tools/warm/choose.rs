@@ -167,7 +167,10 @@ impl<'a> WarmPicture<'a> {
         let mut levels = Vec::new();
         let mut last = 0;
         for number in 0..=u8::MAX {
-            let Some(shared) = self.shared_level(number) else {
+            let members = self.members.iter();
+            let shared = members.map(|channel| Some((*channel, channel.level(number)?)));
+            // The level is left out if a channel lacks it.
+            let Some(shared) = shared.collect::<Option<SharedLevel<'_>>>() else {
                 continue;
             };
             last = number;
@@ -181,15 +184,6 @@ impl<'a> WarmPicture<'a> {
             ));
         }
         Ok(levels)
-    }
-
-    /// The level of this number, if all channels have it.
-    fn shared_level(&self, number: u8) -> Option<SharedLevel<'a>> {
-        let mut shared = Vec::new();
-        for channel in &self.members {
-            shared.push((*channel, channel.level(number)?));
-        }
-        Some(shared)
     }
 
     /// The levels whose tiles are offered in a plane.
@@ -218,14 +212,10 @@ impl<'a> WarmPicture<'a> {
             let factor = Xyz::from(level.source.factor)[axis];
             chunk_depth = chunk_depth.max(chunk.saturating_mul(factor));
         }
-        let mut level_slices: Vec<LevelSlices> = Vec::new();
-        let mut thickest_slice = 1;
-        for shared in levels {
-            if let Some(slices) = self.slices(shared, plane) {
-                thickest_slice = thickest_slice.max(slices.thickness);
-                level_slices.push(slices);
-            }
-        }
+        let level_slices = levels.iter().filter_map(|level| self.slices(level, plane));
+        let slices: Vec<LevelSlices> = level_slices.collect();
+        let thicknesses = slices.iter().map(|level| level.thickness);
+        let thickest_slice = thicknesses.max().unwrap_or(1);
         // A slab is as thick as a chunk, but holds whole slices of all levels.
         let depth = chunk_depth.checked_next_multiple_of(thickest_slice);
         Pass {
@@ -233,7 +223,7 @@ impl<'a> WarmPicture<'a> {
             channels: self.channels.clone(),
             plane,
             times: Vec::new(),
-            levels: level_slices,
+            levels: slices,
             depth: depth.unwrap_or(chunk_depth),
             selected,
         }
