@@ -57,7 +57,7 @@ pub struct TileGrid {
     channel: Name,
     plane: Plane,
     level: Level,
-    /// Slice numbers as in URLs; never empty, nor are the other ranges.
+    /// The numbers of the slices, as in URLs. None of the three ranges is empty.
     slices: Range<u64>,
     rows: Range<u64>,
     columns: Range<u64>,
@@ -250,14 +250,13 @@ impl TileGrid {
         let row = random.u64(self.rows.clone());
         let column = random.u64(self.columns.clone());
         let first = random.u64(self.slices.start..=self.slices.end - length);
-        let mut slices: Vec<u64> = (first..first + length).collect();
-        if random.bool() {
-            slices.reverse();
-        }
-        let slices = slices.into_iter();
-        slices
+        let mut tiles: Vec<TileRequest> = (first..first + length)
             .map(|slice| self.request(slice, row, column))
-            .collect()
+            .collect();
+        if random.bool() {
+            tiles.reverse();
+        }
+        tiles
     }
 
     fn request(&self, slice: u64, row: u64, column: u64) -> TileRequest {
@@ -278,13 +277,15 @@ impl TileGrid {
     }
 }
 
-/// The rows or columns of tiles that show a level of `size` voxels. The level ends at the voxel
-/// `end` of the grid of tiles, which is `drawn` pixels long up to there. For example, the last 900
+/// The rows or columns of tiles that show a level of `size` voxels. In the grid of tiles, the level
+/// ends before the voxel `end`, and `drawn` pixels lie before this end. For example, the last 900
 /// of 2000 voxels are drawn as the pixels 1100 to 1999, in the tiles 2 and 3.
 fn tile_range(drawn: u64, size: u64, end: u64) -> Range<u64> {
     let start = end.saturating_sub(size);
     let pixels_before = u128::from(start) * u128::from(drawn) / u128::from(end.max(1));
-    pixels_before as u64 / TILE as u64..drawn.div_ceil(TILE as u64)
+    let tile = TILE as u64;
+    let first = pixels_before as u64 / tile;
+    first..drawn.div_ceil(tile)
 }
 
 /// One thread's buffers, and counts of the tiles that it drew.
@@ -305,7 +306,7 @@ impl Drawer {
         }
     }
 
-    /// Draws a run of tiles, which ends after the tile that reaches the deadline.
+    /// Draws a run of tiles; stops after a tile once the deadline is reached.
     fn draw(
         &mut self,
         catalog: &Catalog,
@@ -431,14 +432,14 @@ pub fn bottleneck(rows: &[BenchRow]) -> Bottleneck {
             *share += time / (total * rows.len() as f64);
         }
     }
-    let [mut worst, rest @ ..] = shares;
-    for stage in rest {
-        if stage.1 > worst.1 {
-            worst = stage;
+    let [(stage, share), rest @ ..] = shares;
+    let mut worst = Bottleneck { stage, share };
+    for (stage, share) in rest {
+        if share > worst.share {
+            worst = Bottleneck { stage, share };
         }
     }
-    let (stage, share) = worst;
-    Bottleneck { stage, share }
+    worst
 }
 
 #[cfg(test)]

@@ -106,11 +106,11 @@ pub struct PyramidWork {
     families: Vec<Family>,
 }
 
-/// The minimum and the maximum size of the pages of a paged file.
+/// The minimum and the maximum size of the pages of a paged file, in bytes.
 const PAGE_SIZES: [u64; 2] = [1 << 20, 16 << 20];
-/// A page is at least as large as this many chunks before compression. Chunks do not extend over
-/// pages, so that a part of one chunk is lost at the end of each page: with chunks of 15 to 450 KB,
-/// files become 3 to 5 % larger.
+/// A page is at least as large as this many chunks before compression. A chunk that does not fit
+/// into the rest of a page is written to the next one, and the rest stays empty: with chunks of 15
+/// to 450 KB, files become 3 to 5 % larger.
 const CHUNKS_PER_PAGE: u64 = 8;
 
 impl PyramidWork {
@@ -153,22 +153,24 @@ impl PyramidWork {
             record.facts.voxel_unit = Some("nm".to_owned());
         }
         // The same channel may be served under several tokens; its levels are written once.
-        let is_known = self.records.iter().any(|other| {
-            (&other.origin, &other.kind, &other.scaling)
-                == (&record.origin, &record.kind, &record.scaling)
+        let is_known = self.records.iter().any(|known| {
+            known.origin == record.origin
+                && known.kind == record.kind
+                && known.scaling == record.scaling
         });
         if self.role == Role::Sidecar && is_known {
             return;
         }
-        let known = self.records.iter();
-        let group = match known.filter(|other| other.name == record.name).count() {
+        let records = self.records.iter();
+        let namesakes = records.filter(|known| known.name == record.name).count();
+        let group = match namesakes {
             0 => record.name.clone(),
-            namesakes => format!("{}.{}", record.name, namesakes + 1),
+            _ => format!("{}.{}", record.name, namesakes + 1),
         };
-        let is_copied = self.role == Role::Volume;
+        let copies_stored = self.role == Role::Volume;
         let index = self.records.len();
-        let families = families(wanted, is_copied, &group, index);
-        self.families.extend(families);
+        self.families
+            .extend(families(wanted, copies_stored, &group, index));
         self.records.push(record);
     }
 
@@ -266,8 +268,8 @@ impl PyramidWork {
         Ok(report)
     }
 
-    /// This error, or that the output exists: then another process has assembled it and removed the
-    /// work folder, which explains any other error.
+    /// Returns `error`, but [`PyramidError::Exists`] if the output exists: another process has then
+    /// assembled the output and removed the work folder, which explains any other error.
     fn error_to_report(&self, error: PyramidError) -> PyramidError {
         if self.output.exists() {
             PyramidError::Exists(self.output.clone())
@@ -327,7 +329,7 @@ impl PyramidWork {
     }
 
     /// Makes the pieces that do not exist yet. Returns the families with a piece that could not be
-    /// read; the family's other pieces are not made.
+    /// read. After such a failure no further piece of the family is made.
     fn make_pieces(
         &self,
         folder: &WorkFolder,
@@ -349,15 +351,16 @@ impl PyramidWork {
         // In order: neighbours may share stored chunks, which are still cached.
         pool.install(|| {
             missing.into_iter().par_bridge().try_for_each(|id| {
-                self.make_piece(folder, id, &failures)
-                    .map(|is_made| progress.advance(self.piece(id).voxels, !is_made))
+                let is_made = self.make_piece(folder, id, &failures)?;
+                progress.advance(self.piece(id).voxels, !is_made);
+                Ok::<(), PyramidError>(())
             })
         })?;
         Ok(failures.into_inner())
     }
 
-    /// Makes a piece unless it exists. Returns false, and notes the reason, if its family cannot be
-    /// read.
+    /// Makes a piece unless it exists. Returns false if a piece of its family cannot be read; the
+    /// reason is then among `failures`.
     fn make_piece(
         &self,
         folder: &WorkFolder,
@@ -382,7 +385,7 @@ impl PyramidWork {
         }
     }
 
-    /// The families whose filters are missing: no voxel of them can be read.
+    /// The families none of whose voxels can be read, because this build lacks a filter.
     fn undecodable(&self) -> FamilyFailures {
         let mut failed = FamilyFailures::new();
         for (number, family) in self.families.iter().enumerate() {
@@ -418,7 +421,8 @@ impl PyramidWork {
         Ok(writer.finish(path)?)
     }
 
-    /// Whether a family failed, or in a new volume another family of the same channel.
+    /// Whether a family is not written: because it failed or, in a new volume, because another
+    /// family of the same channel failed.
     fn is_left_out(&self, number: usize, failed: &FamilyFailures) -> bool {
         if failed.contains_key(&number) {
             return true;
@@ -465,7 +469,8 @@ impl PyramidWork {
         report
     }
 
-    /// The stamps of all files that are read; files are named relative to the original's folder.
+    /// The stamps of all files that are read. A stamp names its file relative to the original's
+    /// folder; the name of the original itself is empty.
     fn read_stamps(&self) -> Result<Vec<(Location, Stamp)>, PyramidError> {
         let files: BTreeMap<&Location, &FileIdentity> = self
             .families
@@ -494,8 +499,8 @@ impl PyramidWork {
         Ok(stamps)
     }
 
-    /// The stamps to write to the output: none for a volume, which does not need its original.
-    /// Fails if a file has changed since the work was planned.
+    /// Checks that no file has changed since the work was planned. Returns the stamps to write to
+    /// the output: none for a volume, which does not need its original.
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
         let mut stamps = Vec::new();
         for (file, stamp) in &self.stamps {

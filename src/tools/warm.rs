@@ -2,11 +2,11 @@
 //! are stored.
 //!
 //! A [`Selection`] is matched with what is served, as `/datasets.json` describes it, and becomes a
-//! [`WarmWork`]: tiles in an order, which are never listed. [`run()`] has a [`Producer`] produce
-//! them: a running [`RemoteServer`] is sent requests, or tiles are rendered [in this
-//! process](InProcess) and written straight to a directory or object storage. To resume a killed
-//! run, run it again: tiles that are stored are skipped. Several processes can share the work: each
-//! does part of its slabs.
+//! [`WarmWork`], which yields the tiles in order without holding a list of them. [`run()`] has a
+//! [`Producer`] produce the tiles: a running [`RemoteServer`] is sent requests, or tiles are
+//! rendered [in this process](InProcess) and written straight to a directory or object storage. To
+//! resume a killed run, run it again: tiles that are stored are skipped. Several processes can
+//! share the work: each produces the tiles of some of the slabs.
 
 mod choose;
 mod in_process;

@@ -12,7 +12,7 @@ const CUBE: f32 = 62.0;
 /// Slice `z` at time point `t`, of voxels of 1 × 0.2 × 0.2 micrometres.
 pub(crate) fn slice(t: usize, z: usize, height: usize, width: usize) -> Vec<u16> {
     let seeds = scatter([width as f32, height as f32, 0.0], CUBE, 31);
-    // One layer of cubes is as deep as all slices.
+    // All slices lie in one layer of cubes.
     let seeds = seeds.filter(|seed| (0.0..CUBE).contains(&seed.center[2]));
     let rods = seeds.flat_map(|seed| halves(&seed, t as f32)).collect();
     Scene {
@@ -57,8 +57,7 @@ fn voxel(place: &VoxelPlace<'_>) -> u16 {
         [0.0]
     };
     let light = (6.0 + 8.0 * rod.dice(6)) * (1.0 + 0.8 * clumps);
-    expose(
-        0.1 + light * step(2.5, -5.0, beyond) + 0.6 * step(12.0, 0.0, beyond),
-        place.dice,
-    )
+    let nucleus = light * step(2.5, -5.0, beyond);
+    let haze = 0.6 * step(12.0, 0.0, beyond);
+    expose(0.1 + nucleus + haze, place.dice)
 }

@@ -1,9 +1,10 @@
 //! The demo volume: a small synthetic tissue, for people who have no volume at hand.
 //!
-//! [`ensure`] writes one HDF5 file with five datasets: `/em` (electron micrograph, u8), `/nuclei`
-//! and `/actin` (two stains of the same tissue, u16) and `/segmentation` (its cells, u32), all z y
-//! x with flat voxels, and `/time` (a time series of dividing nuclei, u16, t z y x). It is written
-//! under another name and then renamed, so it is never incomplete.
+//! [`ensure`] writes one HDF5 file with five datasets. Four show the same tissue, with the axes z y
+//! x and voxels that are longest along z: `/em` (electron micrograph, u8), `/nuclei` and `/actin`
+//! (two stains, u16) and `/segmentation` (the cells, u32). `/time` is a time series of dividing
+//! nuclei (u16, t z y x). The file is written under another name and then renamed, so it is never
+//! incomplete.
 
 mod film;
 mod noise;
@@ -21,9 +22,11 @@ use std::path::{Path, PathBuf};
 
 use write::{FULL, Shapes, VERSION_ATTRIBUTE};
 
-/// Version of the voxels; a file of another version is replaced. The file's name, which links
-/// contain, stays the same.
+/// The version of the voxels; a file of another version is replaced. The file keeps the name
+/// `demo-v1.h5`, because links contain it.
 const VERSION: u32 = 2;
+/// Stands for the version of a damaged file.
+const DAMAGED: u32 = 0;
 
 /// Why there is no demo volume.
 #[derive(Debug, thiserror::Error)]
@@ -31,10 +34,10 @@ pub enum DemoError {
     /// No environment variable names a folder for it.
     #[error("no place for the demo volume: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoCacheFolder,
-    /// At its path (given) is a file of somebody else.
+    /// The file at this path was not written as a demo volume.
     #[error("{} does not look like a demo volume and was left as it is; delete it or move it away", .0.display())]
     Foreign(PathBuf),
-    /// It cannot be written to this path.
+    /// The demo volume cannot be written to this path.
     #[error("cannot write the demo volume to {}: {}; is the disk full or not writable?", .0.display(), .1)]
     Write(PathBuf, #[source] io::Error),
 }
@@ -44,14 +47,14 @@ pub enum DemoError {
 pub fn default_path(
     variable: impl Fn(&'static str) -> Option<OsString>,
 ) -> Result<PathBuf, DemoError> {
-    let [cache, home] = ["XDG_CACHE_HOME", "HOME"].map(|name| {
+    let absolute_path = |name| {
         let path = PathBuf::from(variable(name)?);
         path.is_absolute().then_some(path)
-    });
-    let folder = cache.or_else(|| Some(home?.join(".cache")));
-    Ok(folder
-        .ok_or(DemoError::NoCacheFolder)?
-        .join("voltile/demo-v1.h5"))
+    };
+    let cache = absolute_path("XDG_CACHE_HOME");
+    let cache = cache.or_else(|| Some(absolute_path("HOME")?.join(".cache")));
+    let folder = cache.ok_or(DemoError::NoCacheFolder)?;
+    Ok(folder.join("voltile/demo-v1.h5"))
 }
 
 /// Writes the demo volume (50 MB, up to two minutes on two cores) to `path` unless it is there. An
@@ -69,7 +72,7 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
     let _lock = lock_beside(path).map_err(|error| DemoError::Write(path.into(), error))?;
     match version_at(path)? {
         Some(VERSION) => return Ok(()),
-        Some(0) => tracing::warn!("the demo volume is damaged and is written again"),
+        Some(DAMAGED) => tracing::warn!("the demo volume is damaged and is written again"),
         Some(other) => {
             tracing::info!("version {other} of the demo volume is replaced by version {VERSION}");
         }
@@ -88,7 +91,7 @@ fn lock_beside(path: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// The version of the demo volume at `path`, 0 if it is damaged; `None` if nothing is there.
+/// The version of the demo volume at `path`, or [`DAMAGED`]; `None` if nothing is there.
 fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
@@ -99,12 +102,12 @@ fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
     if let Ok(version) = version {
         return Ok(Some(version));
     }
-    // A file that libhdf5 cannot read is ours if it still has the name of our attribute near its
-    // start.
+    // A file that libhdf5 cannot read is a damaged demo volume if the name of the attribute is
+    // still near its start.
     let mut start = [0; 4096];
     let is_read = fs::File::open(path).is_ok_and(|mut file| file.read(&mut start).is_ok());
     if is_read && memchr::memmem::find(&start, VERSION_ATTRIBUTE.as_bytes()).is_some() {
-        return Ok(Some(0));
+        return Ok(Some(DAMAGED));
     }
     Err(DemoError::Foreign(path.into()))
 }

@@ -95,7 +95,8 @@ pub(crate) fn mix(from: f32, to: f32, share: f32) -> f32 {
     from + (to - from) * share
 }
 
-/// 0 up to `from`, 1 from `to` on, smooth between; with `from` above `to` it falls.
+/// 0 up to `from`, 1 from `to` on, and smooth between. With `from` above `to`, it falls: 1 up to
+/// `to`, 0 from `from` on.
 pub(crate) fn step(from: f32, to: f32, at: f32) -> f32 {
     let share = ((at - from) * (1.0 / (to - from))).clamp(0.0, 1.0);
     share * share * (3.0 - 2.0 * share)

@@ -37,8 +37,8 @@ impl Rod {
         unit(hash([self.id as i32, 0, 0], salt))
     }
 
-    /// The vector from its line to `point`, and the distance of `point` from its surface, negative
-    /// inside.
+    /// Where `point` lies: the vector to it from the rod's line, and its distance from the rod's
+    /// surface, negative inside.
     pub fn away(&self, point: Point) -> (Point, f32) {
         let from_center = vector(self.center, point);
         let along = dot(from_center, self.axis).clamp(-self.half_length, self.half_length);
@@ -56,7 +56,8 @@ fn signed_units(bits: u32) -> Point {
 /// Rods without length and radius in all cubes over `extents` and some beyond, so that the edges
 /// look like the middle. Ids count from 1.
 pub(crate) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Item = Rod> {
-    // Two cubes lie before the extents, so the middle of the first one is at -1.5 edges.
+    // Two cubes lie before the extents, so the middle of the first one is at -1.5 edges; two lie
+    // behind them, and one contains their end.
     let [columns, rows, layers] = extents.map(|length| (length / edge) as usize + 5);
     (0..columns * rows * layers).map(move |i| {
         let cube = [i % columns, i / columns % rows, i / columns / rows];
@@ -101,7 +102,8 @@ impl<'a> Cell<'a> {
         let [(distance, rod), (_, neighbour), _] = nearest;
         // The difference of the distances from another rod and from the nearest one is 0 at the
         // border of their cells. Divided by its growth with each step away from the border, it is
-        // the distance from the border.
+        // the distance from the border. The growth is at most 2; a constant one keeps the depth
+        // smooth.
         let slopes = [1, 2].map(|other| vector(directions[0], directions[other]));
         let growth = slopes.map(|slope| {
             if rod.layered {

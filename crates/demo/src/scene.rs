@@ -1,6 +1,6 @@
-//! Finding, for every voxel of a slice, where it lies among rods. Each block of voxels, and each
-//! tile of many blocks, has a short list of the rods that can matter in it. Values that vary slowly
-//! are computed at the corners of blocks and interpolated.
+//! Finds where each voxel of a slice lies among rods. So that only a few rods are tried for each
+//! voxel, each tile has a short list of the rods that may be nearest to its voxels, and so has each
+//! block of a tile. Values that vary slowly are computed at the corners of blocks and interpolated.
 
 use std::ops::Range;
 
@@ -29,9 +29,11 @@ pub(crate) struct VoxelPlace<'a> {
     /// The voxel in warped space.
     pub point: Point,
     pub cell: Cell<'a>,
-    /// Noises in about [-1, 1], over 3, 19 and 62 voxels.
+    /// Noise in about [-1, 1], with features of 3 voxels.
     pub grain: f32,
+    /// The same with features of 19 voxels.
     pub clumps: f32,
+    /// Four independent noises with features of 62 voxels.
     pub slow: [f32; 4],
     /// A hash of the voxel, for noise.
     pub dice: u32,
@@ -47,7 +49,7 @@ impl Scene {
         paint: fn(&VoxelPlace<'_>) -> T,
     ) -> Vec<T> {
         let depth = z as f32 * self.slice_depth;
-        // The nodes at the corners of the blocks.
+        // The nodes at the corners of the blocks: at least one more along each axis than blocks.
         let nodes = table(rows.len() / BLOCK + 2, width / BLOCK + 2, |y, x| {
             node(x * BLOCK, rows.start + y * BLOCK, depth)
         });
@@ -70,10 +72,11 @@ impl Scene {
             for x in 0..width {
                 let [a, b, c, clumps, slow @ ..] =
                     between(row_nodes[y][x / BLOCK], row_nodes[y][x / BLOCK + 1], x);
+                let point = [a, b, c];
                 let voxel = [x, rows.start + y, z].map(|it| it as i32);
                 painted.push(paint(&VoxelPlace {
-                    point: [a, b, c],
-                    cell: Cell::containing([a, b, c], &by_block[y / BLOCK][x / BLOCK]),
+                    point,
+                    cell: Cell::containing(point, &by_block[y / BLOCK][x / BLOCK]),
                     grain: coarse(voxel, 0) + coarse(voxel, 1) - 1.0,
                     clumps,
                     slow,
@@ -91,6 +94,7 @@ fn coarse([x, y, z]: [i32; 3], offset: i32) -> f32 {
     unit(hash([(x + offset) / 3, (y + 2 * offset) / 3, z], 6))
 }
 
+/// A table of the values that `make` gives for each row and column.
 fn table<T>(rows: usize, columns: usize, make: impl Fn(usize, usize) -> T) -> Vec<Vec<T>> {
     (0..rows)
         .map(|y| (0..columns).map(|x| make(y, x)).collect())
@@ -119,7 +123,8 @@ fn between(mut from: Node, to: Node, at: usize) -> Node {
 
 /// The rods that can be among the nearest three of a voxel in the square around this node. A corner
 /// is 0.7 edges from the middle: on the way there, the distance of the third rod can grow by 0.7
-/// edges while that of another rod shrinks by as much. Together 1.4 edges, and 1.8 for the warping.
+/// edges while that of another rod shrinks by as much, which is 1.4 edges together. Warping can
+/// stretch the way, so 1.8 edges are allowed.
 fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: Node, edge: usize) -> Vec<&'a Rod> {
     let mut near: Vec<_> = rods
         .iter()

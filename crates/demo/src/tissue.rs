@@ -36,7 +36,7 @@ pub(crate) fn grow([depth, height, width]: [usize; 3]) -> Scene {
 /// Makes a rod a cell body, a myelinated process or another process: sets its length and radius.
 fn with_shape(seed: &Rod) -> Rod {
     let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / CUBE)));
-    // Cell bodies lie in one of 15 cubes, on a lattice that keeps them apart.
+    // One cube in 15 has a cell body; these cubes form a lattice, which keeps the bodies apart.
     let is_body = (x + 9 * y + 4 * z).rem_euclid(15) == 0;
     let (half_length, radius) = if is_body {
         (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5))
@@ -75,6 +75,7 @@ pub(crate) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
     // The light from bundles of actin.
     let mut bundles = 0.0;
     if cell.rod.radius > BODY_RADIUS {
+        // The nucleus lies about 27 below the surface of the rod, and at least 10 from other cells.
         nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
         // The nucleolus is a ball beside the center.
         let from_center = vector(cell.rod.center, point);
@@ -100,8 +101,8 @@ pub(crate) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
     (em, nuclei, actin, label)
 }
 
-/// The value that a 12-bit camera records where `photons` are expected on average: an offset of
-/// 100, and 16 for each photon that arrives.
+/// The value that a 12-bit camera records where on average `photons` photons arrive: an offset of
+/// 100, and 16 for each photon that is counted, which varies with `dice`.
 pub(crate) fn expose(photons: f32, dice: u32) -> u16 {
     let counted = photons + photons.sqrt() * 0.35 * normal(dice) + unit(rehash(dice));
     (counted.max(0.0) as u16)
@@ -195,7 +196,7 @@ fn rotate(point: Point) -> Point {
 }
 
 /// Draws a synaptic vesicle, which looks like a little ring in a section, over `grey`. Each cube of
-/// a grid has one with this probability.
+/// a grid contains a vesicle with the given probability.
 fn vesicle(place: &VoxelPlace<'_>, probability: f32, grey: f32) -> f32 {
     let point = rotate(place.point);
     let ball = Rod {
@@ -213,18 +214,19 @@ fn vesicle(place: &VoxelPlace<'_>, probability: f32, grey: f32) -> f32 {
     )
 }
 
-/// The distance of mitochondria along a process.
+/// The distance from one mitochondrion to the next along a process.
 const SPACING: f32 = 90.0;
 
 /// Draws a mitochondrion over `grey`: a grey matrix in a dark membrane, crossed by dark cristae. It
 /// keeps away from all other membranes, the nearest of which is at the distance `room`.
 fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
     let host = place.cell.rod;
+    let is_in_body = host.radius > BODY_RADIUS;
     let from_line = place.cell.distance + host.radius;
-    if room < 10.0 || (host.radius < BODY_RADIUS && from_line > 36.0) {
+    // In a process, mitochondria lie along its line, and none reaches further than this.
+    if room < 10.0 || (!is_in_body && from_line > 36.0) {
         return grey;
     }
-    let is_in_body = host.radius > BODY_RADIUS;
     let point = if is_in_body {
         rotate(place.point)
     } else {

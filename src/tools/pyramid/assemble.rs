@@ -114,7 +114,7 @@ struct PieceReader<'a> {
     folder: &'a WorkFolder,
     /// The numbers of the pieces that have not been read yet.
     unread: Range<usize>,
-    /// The piece that was read last.
+    /// The piece that was read last; before that, the first one.
     current: PieceId,
     /// The records of the current piece that have not been read yet.
     records: IntoIter<PieceRecord>,

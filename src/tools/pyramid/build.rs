@@ -14,8 +14,8 @@ use super::grid::{self, SumGrid, SumRule};
 use super::piece::{PieceRecord, RecordKind};
 use super::tree::{EDGE, TreeNode, positions};
 
-/// The sums that a node passes to its parent: the sums of the level above its own, and possibly of
-/// further levels.
+/// The sums that a node passes to its parent: of the level above the node's own, and possibly of
+/// further levels, the finest first.
 pub(super) type Tower<T> = Vec<SumGrid<<T as Voxel>::Sum>>;
 
 /// Receives the records of complete chunks.
@@ -43,6 +43,7 @@ impl Family {
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
             for (index, grid) in tower.iter().enumerate() {
+                // The level above the children's is the node's own.
                 let height = node.height + index as u32;
                 let whole = tree.region_at(node, height);
                 let part = tree.region_at(&child, height);
@@ -56,7 +57,6 @@ impl Family {
         if joined.is_empty() {
             return Ok(joined);
         }
-        // The lowest level of the children's towers is the node's own.
         let own = joined.remove(0);
         self.hand_over_means::<T>(node, node.height, &own, sink)?;
         if joined.is_empty() && node.height < tree.levels {
@@ -86,15 +86,16 @@ impl Family {
         self.hand_over(&region, 0, sink, |_, within| {
             grid::copy(voxels, size, within, chunk)
         })?;
-        // Floats are summed in the renderer's order where their voxels are in memory: in all levels
-        // up to the level of which one voxel covers the node, log2(EDGE) above the node's.
-        let in_order = T::IS_FLOAT && rule == SumRule::Mean;
-        let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
+        // Every level of floats is summed from the voxels themselves, in the renderer's order, as
+        // long as all voxels of a sum are in memory. In the last such level, log2(EDGE) above the
+        // node's, one sum covers the node.
+        let sums_voxels = T::IS_FLOAT && rule == SumRule::Mean;
+        let last = node.height + if sums_voxels { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
         let mut finer: Option<SumGrid<T::Sum>> = None;
         for height in 1..=last.min(tree.levels) {
             let grid = match finer.take() {
-                Some(finer) if !in_order => self.next_coarser::<T>(&finer),
+                Some(finer) if !sums_voxels => self.next_coarser::<T>(&finer),
                 _ => grid::fold(voxels, size, in_memory(tree.step(height)), rule, T::widen),
             };
             if height <= node.height {
@@ -138,7 +139,8 @@ impl Family {
                     grid::counts(first.y, chunk.y, step.y, size.y),
                     grid::counts(first.z, chunk.z, step.z, size.z),
                 ),
-                SumRule::First => chunk.map(|count| vec![1; count]),
+                // Each sum is of one voxel.
+                SumRule::First => chunk.map(|length| vec![1; length]),
             };
             grid::means::<T>(grid, within, chunk, &counts)
         })

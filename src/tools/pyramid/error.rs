@@ -34,7 +34,7 @@ pub enum PyramidError {
     /// Another run is working in this folder to write the same output.
     #[error("another voltile pyramid is working in {}; wait until it has finished", .0.display())]
     AtWork(PathBuf),
-    /// The piece of this name has changed since it was written.
+    /// The piece of this name was damaged, and has been removed.
     #[error(
         "the finished piece {0} is damaged and was removed; run voltile pyramid, or its shards, again to recreate it"
     )]

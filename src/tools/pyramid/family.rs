@@ -42,7 +42,7 @@ pub(super) struct Family {
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub units: Vec<Unit>,
-    /// The number of voxels to read for them.
+    /// The number of voxels to read for all units.
     pub voxels: u64,
 }
 
@@ -58,11 +58,11 @@ pub(super) struct Unit {
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const COMBINED_VOXELS: u64 = 1 << 22;
 
-/// The families of a channel; `record` is the index of its record. With `copies`, stored levels are
-/// targets too.
+/// The families of a channel; `record` is the index of its record. The levels are written to the
+/// HDF5 group `group`. With `copies_stored`, stored levels are targets too.
 pub(super) fn families(
     wanted: &WantedChannel,
-    copies: bool,
+    copies_stored: bool,
     group: &str,
     record: usize,
 ) -> Vec<Family> {
@@ -82,7 +82,7 @@ pub(super) fn families(
     for (base, stored) in channel.levels().iter().enumerate() {
         let mut targets = Vec::new();
         for view in &views {
-            if view.stored == base && (copies || channel.lacks(view)) {
+            if view.stored == base && (copies_stored || channel.lacks(view)) {
                 targets.push(target(view, stored, group));
             }
         }

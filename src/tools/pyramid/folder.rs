@@ -49,6 +49,7 @@ pub(super) struct WorkFolder {
     path: PathBuf,
     /// The beginning of the names of this work's files.
     prefix: String,
+    /// Locks the folder until it is dropped; `None` if the folder is shared.
     _lock: Option<File>,
 }
 
@@ -66,12 +67,10 @@ impl WorkFolder {
         let mut folder = Self::create(output, manifest)?;
         let lock = folder.path.join(LOCK);
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                return Err(PyramidError::AtWork(folder.path));
-            }
-            // Some network file systems do not support locks: a second run is not prevented there.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+        // Any other error is ignored: some network file systems do not support locks, and a second
+        // run is not prevented there.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(PyramidError::AtWork(folder.path));
         }
         folder._lock = Some(file);
         folder.clear(|name| !name.starts_with(&folder.prefix))?;
@@ -135,7 +134,7 @@ impl WorkFolder {
         &self.path
     }
 
-    /// Whether files of other work are there.
+    /// Whether the folder has files of work with another manifest.
     pub fn has_other_work(&self) -> bool {
         self.names()
             .iter()
@@ -171,12 +170,15 @@ impl WorkFolder {
 
     /// The failures that are recorded, by family.
     pub fn failures(&self) -> Vec<(usize, String)> {
-        let files = self.ending_in(FAILED).into_iter();
-        let failures = files.filter_map(|(id, name)| {
-            let family = id.split_once('-')?.0.parse().ok()?;
-            Some((family, fs::read_to_string(self.path.join(name)).ok()?))
-        });
-        failures.collect()
+        let mut failures = Vec::new();
+        for (middle, name) in self.ending_in(FAILED) {
+            // FAMILY-PIECE, as `failure_name` writes it.
+            let numbers = middle.split_once('-');
+            let family = numbers.and_then(|(family, _)| family.parse().ok());
+            let why = fs::read_to_string(self.path.join(name)).ok();
+            failures.extend(family.zip(why));
+        }
+        failures
     }
 
     /// The numbers of shards into which the work was divided: 2 and 8 after the shards 0/2 and 3/8.
@@ -251,8 +253,8 @@ impl WorkFolder {
         names.filter(|name| is_own(name)).collect()
     }
 
-    /// The files of this work with an ending: the part between prefix and ending, and the whole
-    /// name.
+    /// Lists the files of this work with an ending: for each, the part of its name between prefix
+    /// and ending (`3-17` for `PREFIX.3-17.piece`), and its name.
     fn ending_in(&self, ending: &str) -> Vec<(String, String)> {
         let names = self.names().into_iter();
         let files = names.filter_map(|name| {
@@ -265,15 +267,15 @@ impl WorkFolder {
         files.collect()
     }
 
-    /// Removes files under assembly that have not changed for `age`.
+    /// Removes files under assembly that have not changed for `age`; all of them if it is zero.
     fn sweep_wholes(&self, age: Duration) {
         for name in self.names().iter().filter(|name| name.ends_with(WHOLE)) {
             let path = self.path.join(name);
             let modified = fs::metadata(&path).and_then(|about| about.modified());
-            let unchanged = modified
+            let unchanged_for = modified
                 .ok()
                 .and_then(|time| SystemTime::now().duration_since(time).ok());
-            if age.is_zero() || unchanged.is_some_and(|time| time >= age) {
+            if age.is_zero() || unchanged_for.is_some_and(|time| time >= age) {
                 let _ = fs::remove_file(path);
             }
         }
@@ -282,12 +284,11 @@ impl WorkFolder {
     /// Removes voltile's files whose names are unwanted.
     fn clear(&self, is_unwanted: impl Fn(&str) -> bool) -> Result<(), PyramidError> {
         for name in self.names().iter().filter(|name| is_unwanted(name)) {
-            match fs::remove_file(self.path.join(name)) {
-                // Another process has removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => {
-                    removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?;
-                }
+            // Another process may have removed the file.
+            if let Err(error) = fs::remove_file(self.path.join(name))
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(PyramidError::file("clear the folder", &self.path, error));
             }
         }
         Ok(())

@@ -6,7 +6,8 @@ use voltile_base::text::joined;
 use super::folder::WorkFolder;
 use super::{FamilyFailures, PyramidError, PyramidWork};
 
-/// The maximum number of shards that are searched for missing pieces: each takes time.
+/// If the work was divided into more shards than this, all are named: to search each of them for
+/// missing pieces would take too long.
 const MAX_SHARDS: u64 = 4096;
 
 impl PyramidWork {
@@ -33,10 +34,11 @@ impl PyramidWork {
                 shards.push(format!("all of {count}"));
                 continue;
             }
-            shards.push(joined(Shard::all(count).filter(|shard| {
+            let incomplete = Shard::all(count).filter(|shard| {
                 let part = self.part(shard, &pieces);
                 missing.iter().any(|index| part.contains(index))
-            })));
+            });
+            shards.push(joined(incomplete));
         }
         let mut advice = match shards.as_slice() {
             [] => "Run voltile pyramid with --shard for every shard".to_owned(),

@@ -24,10 +24,10 @@ impl<S: Copy + Default> SumGrid<S> {
         }
     }
 
-    /// Copies a smaller grid into this one, clipped to its size.
+    /// Copies another grid into this one from `at` on; what reaches beyond this grid is left out.
     pub fn place(&mut self, other: &SumGrid<S>, at: Xyz<usize>) {
-        // The other grid is a box in this one.
-        each_line(self.size, at, other.size, |_, to, from, length| {
+        // The other grid is the box, and this grid the buffer.
+        each_row(self.size, at, other.size, |_, to, from, length| {
             self.sums[to..to + length].copy_from_slice(&other.sums[from..from + length]);
         });
     }
@@ -42,8 +42,8 @@ pub(super) enum SumRule {
     First,
 }
 
-/// Reduces boxes of `step` voxels of a contiguous buffer by the rule; boxes at its end may contain
-/// fewer voxels.
+/// Reduces each box of `step` voxels of a contiguous buffer to one number by the rule. The last box
+/// along an axis may contain fewer voxels.
 pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     voxels: &[V],
     size: Xyz<usize>,
@@ -52,17 +52,17 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     widen: impl Fn(V) -> S,
 ) -> SumGrid<S> {
     let mut grid = SumGrid::new(size.zip(step, usize::div_ceil));
-    for (number, line) in voxels.chunks_exact(size.x.max(1)).enumerate() {
+    for (number, row) in voxels.chunks_exact(size.x.max(1)).enumerate() {
         let z = number / size.y;
         let y = number % size.y;
         let first = ((z / step.z) * grid.size.y + y / step.y) * grid.size.x;
         let sums = &mut grid.sums[first..first + grid.size.x];
-        let boxes = line.chunks(step.x).zip(sums);
+        let boxes = row.chunks(step.x).zip(sums);
         match rule {
             SumRule::Mean => boxes.for_each(|(voxels, sum)| {
-                let mut own = *sum;
-                voxels.iter().for_each(|voxel| own += widen(*voxel));
-                *sum = own;
+                let mut total = *sum;
+                voxels.iter().for_each(|voxel| total += widen(*voxel));
+                *sum = total;
             }),
             SumRule::First if z.is_multiple_of(step.z) && y.is_multiple_of(step.y) => {
                 boxes.for_each(|(voxels, sum)| *sum = widen(voxels[0]));
@@ -73,17 +73,17 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     grid
 }
 
-/// The number of stored voxels in each of `count` boxes of `step` voxels along an axis of `extent`
-/// voxels, from the box number `first` on.
+/// The number of stored voxels in each of `count` successive boxes along an axis of `extent`
+/// voxels, from the box number `first` on. Every box is `step` voxels long but the last.
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
     (first..)
         .take(count)
-        .map(|at| box_length(at, step, extent))
+        .map(|number| box_length(number, step, extent))
         .collect()
 }
 
-/// The means of the box at `at` of a grid, as a chunk padded with 0. `counts`: the number of voxels
-/// in each sum, along each axis.
+/// Divides the sums in the box at `at` of a grid by their numbers of voxels; returns the means as a
+/// chunk padded with 0. A sum's number of voxels is the product of its `counts` along the axes.
 pub(super) fn means<T: Voxel>(
     grid: &SumGrid<T::Sum>,
     at: Xyz<usize>,
@@ -91,11 +91,11 @@ pub(super) fn means<T: Voxel>(
     counts: &Xyz<Vec<u64>>,
 ) -> Samples {
     let mut means = vec![T::Mean::default(); chunk.x * chunk.y * chunk.z];
-    each_line(grid.size, at, chunk, |[z, y], from, to, length| {
-        let lines = counts.z[z] * counts.y[y];
+    each_row(grid.size, at, chunk, |[z, y], from, to, length| {
+        let rows = counts.z[z] * counts.y[y];
         let sums = grid.sums[from..from + length].iter().zip(&counts.x);
         for ((sum, count), mean) in sums.zip(&mut means[to..to + length]) {
-            *mean = T::mean(*sum, lines * count);
+            *mean = T::mean(*sum, rows * count);
         }
     });
     T::Mean::samples(means)
@@ -109,7 +109,7 @@ pub(super) fn copy<T: Voxel>(
     chunk: Xyz<usize>,
 ) -> Samples {
     let mut copied = vec![T::default(); chunk.x * chunk.y * chunk.z];
-    each_line(size, at, chunk, |_, from, to, length| {
+    each_row(size, at, chunk, |_, from, to, length| {
         copied[to..to + length].copy_from_slice(&voxels[from..from + length]);
     });
     T::samples(copied)
@@ -117,17 +117,19 @@ pub(super) fn copy<T: Voxel>(
 
 /// Calls `work` for every row of the box at `at`, clipped to a buffer of `size`, with the row's
 /// position in the box (z, y), its offset in the buffer, its offset in the box, and its length.
-fn each_line(
+fn each_row(
     size: Xyz<usize>,
     at: Xyz<usize>,
-    chunk: Xyz<usize>,
+    box_size: Xyz<usize>,
     mut work: impl FnMut([usize; 2], usize, usize, usize),
 ) {
-    let within = size.zip(at, usize::saturating_sub).zip(chunk, usize::min);
-    for z in 0..within.z {
-        for y in 0..within.y {
-            let from = ((at.z + z) * size.y + at.y + y) * size.x + at.x;
-            work([z, y], from, (z * chunk.y + y) * chunk.x, within.x);
+    let remaining = size.zip(at, usize::saturating_sub);
+    let clipped = remaining.zip(box_size, usize::min);
+    for z in 0..clipped.z {
+        for y in 0..clipped.y {
+            let in_buffer = ((at.z + z) * size.y + at.y + y) * size.x + at.x;
+            let in_box = (z * box_size.y + y) * box_size.x;
+            work([z, y], in_buffer, in_box, clipped.x);
         }
     }
 }

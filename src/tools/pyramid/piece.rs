@@ -71,7 +71,8 @@ fn make_typed<T: Voxel>(
         for grid in &tower {
             put(&mut file, &pack_sums::<T>(grid)?);
         }
-        put(&mut file, &PieceRecord::default());
+        let end_of_unit = PieceRecord::default();
+        put(&mut file, &end_of_unit);
     }
     Ok(seal(file))
 }
@@ -125,7 +126,7 @@ fn seal(mut file: Vec<u8>) -> Vec<u8> {
 
 /// The records of a file; `None` if it is damaged or truncated.
 pub(super) fn records(file: &[u8]) -> Option<Vec<PieceRecord>> {
-    let (mut rest, digest) = file.split_at_checked(file.len().checked_sub(DIGEST)?)?;
+    let (mut rest, digest) = file.split_last_chunk::<DIGEST>()?;
     if blake3::hash(rest).as_bytes() != digest {
         return None;
     }
@@ -138,10 +139,12 @@ pub(super) fn records(file: &[u8]) -> Option<Vec<PieceRecord>> {
             rest = after;
         }
         let [kind, height, x, y, z, length] = numbers;
-        let (packed, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        let length = usize::try_from(length).ok()?;
+        let (packed, after) = rest.split_at_checked(length)?;
         rest = after;
+        let kind = usize::try_from(kind).ok()?;
         records.push(PieceRecord {
-            kind: *KINDS.get(usize::try_from(kind).ok()?)?,
+            kind: *KINDS.get(kind)?,
             height: u32::try_from(height).ok()?,
             at: Xyz::new(x, y, z),
             packed: packed.to_vec(),

@@ -56,8 +56,8 @@ impl Tree {
         tree
     }
 
-    /// The greatest height whose nodes cover at most `most` stored voxels; no greater than needed
-    /// for one node to span the volume (only in x and y if z is not halved).
+    /// The greatest height whose nodes cover at most `most` stored voxels. It stops at the height
+    /// of which one node spans the volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
         let mut node = TreeNode {
             height: 0,
@@ -67,9 +67,10 @@ impl Tree {
             let Xyz { x, y, z } = self.region(&node).size;
             let covers_all =
                 x == self.size.x && y == self.size.y && (z == self.size.z || !self.halves_z);
+            let height = node.height;
             node.height += 1;
             if covers_all || self.region(&node).voxels() > most {
-                return node.height - 1;
+                return height;
             }
         }
     }

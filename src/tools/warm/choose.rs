@@ -25,6 +25,9 @@ pub(super) fn choose(
     let mut passes = Vec::new();
     let mut reason = "nothing that can be rendered is selected".to_owned();
     for dataset in selected_datasets(selection, datasets)? {
+        let Ok(token) = Name::new(&dataset.token) else {
+            continue;
+        };
         let mut pictures = selection.channels.clone();
         if pictures.is_empty() {
             let channels = dataset.channels.iter();
@@ -32,13 +35,11 @@ pub(super) fn choose(
             pictures = names.map(ChannelChoice::One).collect();
         }
         for channels in pictures {
-            let (Some(members), Ok(token)) =
-                (members(dataset, &channels), Name::new(&dataset.token))
-            else {
+            let Some(members) = members(dataset, &channels) else {
                 continue;
             };
             let picture = WarmPicture {
-                token,
+                token: token.clone(),
                 channels,
                 dataset,
                 members,
@@ -111,7 +112,7 @@ struct WarmPicture<'a> {
     members: Vec<&'a ChannelDescription>,
 }
 
-/// One level of all channels of a picture.
+/// One level of all channels of a picture: each channel with its level of this number.
 type SharedLevel<'a> = Vec<(&'a ChannelDescription, &'a LevelDescription)>;
 
 impl<'a> WarmPicture<'a> {
@@ -124,14 +125,15 @@ impl<'a> WarmPicture<'a> {
         let levels = self.levels(&selection.levels)?;
         for plane in &selection.planes {
             let offered = self.offered_levels(&levels, *plane);
-            for group in offered.chunk_by(|a, b| share_chunks(a, b)) {
+            for group in offered.chunk_by(|level, next| share_chunks(level, next)) {
                 let mut pass = self.pass(*plane, group, selection.slices.clone());
-                let levels = group.iter().flatten();
                 // The number of time points in a chunk. Time points in one chunk share a pass.
-                let chunk_times = levels.map(|(_, level)| level.source.times).max();
-                let chunk_times = chunk_times.unwrap_or(1).max(1);
-                for times in times.chunk_by(|a, b| a / chunk_times == b / chunk_times) {
-                    let times = times.iter();
+                let mut chunk_times = 1;
+                for (_, level) in group.iter().flatten() {
+                    chunk_times = chunk_times.max(level.source.times);
+                }
+                for sharing in times.chunk_by(|a, b| a / chunk_times == b / chunk_times) {
+                    let times = sharing.iter();
                     let times = times.map(|time| self.is_series().then_some(*time));
                     pass.times = times.collect();
                     passes.push(pass.clone());
@@ -160,13 +162,14 @@ impl<'a> WarmPicture<'a> {
         Ok(times)
     }
 
-    /// The selected levels, as far as all channels have them.
+    /// The selected levels that all channels have.
     fn levels(&self, selected: &Numbers) -> Result<Vec<SharedLevel<'a>>, String> {
         let mut levels = Vec::new();
         let mut last = 0;
         for number in 0..=u8::MAX {
             let members = self.members.iter();
             let shared = members.map(|channel| Some((*channel, channel.level(number)?)));
+            // The level is left out if a channel lacks it.
             let Some(shared) = shared.collect::<Option<SharedLevel<'_>>>() else {
                 continue;
             };
@@ -199,28 +202,29 @@ impl<'a> WarmPicture<'a> {
         offered
     }
 
-    /// The pass of levels that share chunks, without its time points.
+    /// A pass of levels that share chunks; its time points are still missing.
     fn pass(&self, plane: Plane, levels: &[SharedLevel<'_>], selected: Numbers) -> Pass {
         let axis = plane.slice_axis();
         // The thickness of the thickest chunk, in voxels of full resolution.
-        let mut depth = 1;
+        let mut chunk_depth: u64 = 1;
         for (_, level) in levels.iter().flatten() {
             let chunk = Xyz::from(level.source.chunk)[axis];
-            depth = depth.max(chunk.saturating_mul(Xyz::from(level.source.factor)[axis]));
+            let factor = Xyz::from(level.source.factor)[axis];
+            chunk_depth = chunk_depth.max(chunk.saturating_mul(factor));
         }
-        let levels = levels.iter();
-        let levels = levels.filter_map(|shared| self.slices(shared, plane));
-        let levels: Vec<LevelSlices> = levels.collect();
+        let level_slices = levels.iter().filter_map(|level| self.slices(level, plane));
+        let slices: Vec<LevelSlices> = level_slices.collect();
+        let thicknesses = slices.iter().map(|level| level.thickness);
+        let thickest_slice = thicknesses.max().unwrap_or(1);
         // A slab is as thick as a chunk, but holds whole slices of all levels.
-        let thicknesses = levels.iter().map(|level| level.thickness);
-        let coarsest = thicknesses.max().unwrap_or(1);
+        let depth = chunk_depth.checked_next_multiple_of(thickest_slice);
         Pass {
             token: self.token.clone(),
             channels: self.channels.clone(),
             plane,
             times: Vec::new(),
-            levels,
-            depth: depth.checked_next_multiple_of(coarsest).unwrap_or(depth),
+            levels: slices,
+            depth: depth.unwrap_or(chunk_depth),
             selected,
         }
     }
@@ -249,8 +253,8 @@ impl<'a> WarmPicture<'a> {
     }
 }
 
-/// Whether two levels are read from the same chunks.
-fn share_chunks(a: &SharedLevel<'_>, b: &SharedLevel<'_>) -> bool {
-    let mut pairs = a.iter().zip(b);
+/// Whether a level and the next one are read from the same chunks.
+fn share_chunks(level: &SharedLevel<'_>, next: &SharedLevel<'_>) -> bool {
+    let mut pairs = level.iter().zip(next);
     pairs.all(|((_, a), (_, b))| a.source.id == b.source.id)
 }

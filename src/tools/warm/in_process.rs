@@ -11,12 +11,12 @@ use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutc
 
 /// The pause before a retry if all render threads are busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// The pause before a retry if a tier, such as Redis or a store, fails.
+/// The pause before a retry if a tier (the disk cache, Redis or a store) fails.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// The whole run ends if a tier fails for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A service that writes its tiles to a disk cache or object storage.
+/// Produces tiles with a service that writes them to a disk cache or object storage.
 pub struct InProcess<'a>(pub &'a TileService);
 
 impl InProcess<'_> {

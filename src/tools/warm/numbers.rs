@@ -47,8 +47,9 @@ impl FromStr for NumberRange {
     type Err = String;
 
     fn from_str(item: &str) -> Result<Self, String> {
-        let range = if item == "all" { "0-" } else { item };
-        let (range, step) = range.split_once(':').unwrap_or((range, "1"));
+        // For example 0-1000:10.
+        let text = if item == "all" { "0-" } else { item };
+        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let last = if last.is_empty() {
             Some(u64::MAX)

@@ -43,7 +43,7 @@ pub(super) struct Slab<'a> {
 }
 
 impl Pass {
-    /// The slabs that contain all its slices, in order.
+    /// The slabs that contain all slices of the pass, in order.
     pub fn slabs(&self) -> impl Iterator<Item = Slab<'_>> {
         let last_voxels = self.levels.iter().map(LevelSlices::last_voxel);
         let last_slab = last_voxels.max().unwrap_or(0) / self.depth;

@@ -20,7 +20,7 @@ const MAX_FAILURES: usize = 1000;
 /// The result of producing a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TileOutcome {
-    /// It was rendered, or returned by a server: its size in bytes.
+    /// The tile was rendered, or returned by a server: its size in bytes.
     Rendered(u64),
     /// It was stored already.
     Stored,
@@ -104,6 +104,7 @@ pub async fn run(
     if let Some(turns) = &mut turns {
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
     }
+    // With a rate, each tile waits for its turn.
     let in_turn = stream::unfold((work.tiles(), turns), async |(mut tiles, mut turns)| {
         if let Some(turns) = &mut turns {
             turns.tick().await;

@@ -38,9 +38,11 @@ impl FromStr for Channels {
             let composite = ChannelChoice::composite(text).map_err(|e| e.to_string())?;
             return Ok(Self(vec![composite]));
         }
-        let names = text.split(',').map(|name| Name::new(name.trim()));
-        let channels = names.map(|name| name.map(ChannelChoice::One));
-        let channels: Result<_, _> = channels.collect();
-        channels.map(Self).map_err(|e| e.to_string())
+        let mut channels = Vec::new();
+        for name in text.split(',') {
+            let name = Name::new(name.trim()).map_err(|e| e.to_string())?;
+            channels.push(ChannelChoice::One(name));
+        }
+        Ok(Self(channels))
     }
 }

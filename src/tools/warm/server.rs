@@ -25,7 +25,8 @@ use super::run::{Producer, TileOutcome, is_gone_within};
 const UNIX: &str = "unix:";
 /// Marks a request as a prefetch (the Fetch standard, section 3.7).
 const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
-/// Longer than anyone would wait for a tile.
+/// The longest wait for a connection, and for the next bytes of a response: longer than anyone
+/// would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pause before the first retry; it doubles with each further retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -50,7 +51,7 @@ pub struct RemoteServer {
     base: String,
     /// The scheme and host, or the Unix socket.
     name: String,
-    /// The prefix of tile paths.
+    /// The prefix of tile paths; empty until [`RemoteServer::describe`] has received it.
     tiles: String,
     /// The maximum number of retries of a tile.
     retries: u32,
@@ -198,6 +199,7 @@ impl Producer for RemoteServer {
             if retries == self.retries {
                 return match answer {
                     Ok(refusal) => TileOutcome::Failed(refusal.problem(&path)),
+                    // If the server answers at all, only this tile has failed.
                     Err(no_answer) => match self.get("/livez").await {
                         Ok(_) => TileOutcome::Failed(no_answer),
                         Err(gone) => TileOutcome::Over(format!("the server is gone: {gone}")),
@@ -213,10 +215,10 @@ impl Producer for RemoteServer {
     }
 }
 
-/// The pause before the next retry, after `retries` retries: the pause that the server asks for,
-/// but at least twice the previous pause.
+/// The pause before the next retry, after `retries` retries: the pause that the server asks for, up
+/// to [`MAX_PAUSE`], but not less than a pause that doubles each time up to [`MAX_OWN_PAUSE`].
 fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
-    // Ten doublings exceed the longest own pause.
+    // Ten doublings already exceed the longest own pause; more could overflow.
     let doubled = FIRST_PAUSE.saturating_mul(1 << retries.min(10));
     let own = doubled.min(MAX_OWN_PAUSE);
     match retry_after {

@@ -1,4 +1,4 @@
-//! The list of all selected tiles in the order in which they are warmed: slab by slab.
+//! The order in which all selected tiles are warmed: slab by slab.
 //!
 //! A slab is a layer of the volume that is as thick as a stored chunk along the axis of slices. Its
 //! tiles are rendered at all levels that are read from its chunks. At each level, the tiles are
