@@ -52,7 +52,8 @@ const MIN_CPU_SECONDS: u64 = 8;
 const BYTES_PER_CPU_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_CPU_SECONDS: u64 = 50;
-/// How long after its start a child makes deferred reads ([`Trial::run`]), for all of its files.
+/// A child makes deferred reads ([`Trial::run`]) only until this long after its start, for all of
+/// its files together.
 const TRIAL_READS: Duration = Duration::from_secs(6);
 /// The longest wait for one trial: longer than the maximum CPU time, as disks may be slow and other
 /// processes need CPU time, too.
@@ -254,7 +255,8 @@ fn run_trial(
         && child.send(trial).is_ok()
     {
         match child.outcome(trial)? {
-            // It may have died of an earlier file, so only the death of a new child counts.
+            // An old child may have died of an earlier file, so only the death of a new child counts.
+            // A child that took too long was alive.
             TrialOutcome::Died(_) => {}
             outcome => return Ok(outcome),
         }

@@ -139,7 +139,8 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> 
         .keys()
         .map(|token| nest(&["datasets", token.as_str()], table([])));
     let lower: Vec<Value> = named.chain([file]).collect();
-    // Environment variables may name datasets and channels of the lower layers in upper case.
+    // Environment variables may name datasets and channels of the lower layers in any case
+    // (upper or lower).
     let known = merged(lower.clone(), notes);
     let upper = environment(&layers.env, &known, notes)
         .into_iter()

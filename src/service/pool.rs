@@ -4,8 +4,8 @@
 //! ([`super::turns`]). A job is a closure; [`RenderPool::run`] queues it and waits for its result.
 //! When that future is dropped, the job leaves the queue; if it is running, it is told. Idle work
 //! takes the place of a job, which it gives back as soon as a job waits. So a file that does not
-//! answer holds up at most as many threads as the pool regularly has, with jobs and with idle work,
-//! and each of these threads can be replaced.
+//! answer holds up, with jobs and idle work together, at most as many threads as the pool regularly
+//! has, and each of these threads can be replaced.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for

@@ -73,8 +73,8 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
             about.uid()
         ));
     }
-    // Listed before the marker is read: if another process writes the marker in between, it is not
-    // in the list, where it would look like a foreign file.
+    // Listed before the marker is read: in the other order, a marker and folders that another process
+    // makes in between would be in the list, and look foreign.
     let names = names_in(path).map_err(|error| unreadable(path, &error))?;
     let foreign = format!(
         "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"

@@ -145,6 +145,9 @@ export class Visit {
     page.on("request", (request) => {
       this.requests.push(request.url());
       if (!request.url().startsWith(server.address)) note(`another host: ${request.url()}`);
+      const [path] = request.url().split("#");
+      if (path === server.address && request.resourceType() === "fetch")
+        note("the page fetches itself");
     });
     // The page itself aborts requests that it does not need any more: that is no failure.
     page.on(

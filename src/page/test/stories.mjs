@@ -1934,6 +1934,11 @@ export const stories = (world) => {
         await other.page.fill("#search", "d0123");
         await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 1);
         equal(await other.text(".list header [role=status]"), "1 of 2,000 datasets", "the count");
+        equal(
+          await other.page.getAttribute("[aria-posinset]", "aria-setsize"),
+          "1",
+          "the number of cards, for screen readers",
+        );
         await other.page.focus("#order");
         await other.page.keyboard.press("Tab");
         await other.page.keyboard.press("Enter");

@@ -241,6 +241,8 @@ export class List {
   private readonly headings = new Map<string, HTMLElement>();
   private readonly ending = new AbortController();
   private items: Item[] = [];
+  /** The number of cards in the items. */
+  private cardCount = 0;
   private width = 0;
   private calm = 0;
 
@@ -378,6 +380,7 @@ export class List {
       }
       top += Math.ceil(group.length / columns) * (height + GAP);
     }
+    this.cardCount = index;
     this.shelf.style.height = `${top}px`;
     this.shelf.style.setProperty("--side", `${side}px`);
     this.draw(false);
@@ -431,7 +434,7 @@ export class List {
       this.cards.set(dataset.token, card);
     }
     card.element.setAttribute("aria-posinset", String(index));
-    card.element.setAttribute("aria-setsize", String(this.site.datasets.length));
+    card.element.setAttribute("aria-setsize", String(this.cardCount));
     return card.element;
   }
 

@@ -343,12 +343,13 @@ export class Stack {
   private inSight(layers: Layer[]): string[] {
     return [...this.shown.values()].flatMap((item, index) => {
       const layer = layers[index];
-      const last = (layer?.grid.levels.length ?? 1) - 1;
-      const address = (isSlow() && layer?.preview) || layer?.address;
+      if (!layer) return [];
+      const last = layer.grid.levels.length - 1;
+      const address = (isSlow() && layer.preview) || layer.address;
       const tiles = item.getTilesToDraw() as unknown as {
         tile: { level: number; x: number; y: number };
       }[];
-      return tiles.map(({ tile }) => address?.(last - tile.level, tile.y, tile.x) ?? "");
+      return tiles.map(({ tile }) => address(last - tile.level, tile.y, tile.x));
     });
   }
 

@@ -74,7 +74,8 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
 }
 
 /// The number of stored voxels in each of `count` successive boxes along an axis of `extent`
-/// voxels, from the box number `first` on. Every box is `step` voxels long but the last.
+/// voxels, from the box number `first` on. The last box of the axis may
+/// be shorter; boxes beyond the axis count as 1.
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
     (first..)
         .take(count)

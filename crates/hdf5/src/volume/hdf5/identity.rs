@@ -41,8 +41,8 @@ impl<'a> KeyOf<'a> {
 }
 
 impl Hash for KeyOf<'_> {
-    /// If the contents of any file are identified, the hash depends only on contents and on the
-    /// names of missing files. The identities left out are symbolic links that lead to the files.
+    /// If the contents of any file are identified, only contents and the names of missing files are
+    /// hashed of the files. The identities left out are symbolic links that lead to the files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
         // Public data has the same keys as in earlier versions.

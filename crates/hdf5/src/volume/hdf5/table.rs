@@ -1,5 +1,5 @@
 //! Reads the columns of tables, in blocks of rows. A table is a compound dataset, whose fields are
-//! the columns, or a group, whose datasets are; each of these datasets has one axis.
+//! the columns, or a group, whose datasets are. Every dataset has one axis.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -105,7 +105,8 @@ impl StoredDataset {
                 };
                 Some(cost_of_chunk.times(chunks))
             }
-            // Without chunks, the grid has one chunk: the whole dataset.
+            // Without chunks, the grid has one chunk, the whole dataset, or the pieces in which data
+            // in a store is read.
             Storage::Chunked { .. }
             | Storage::Contiguous { address: Some(_) }
             | Storage::External => Some(unfiltered_cost(

@@ -88,7 +88,7 @@ impl ChunkStore {
     /// count, since it is cached whole in any case.
     ///
     /// Only for chunks of at least 16 slices: if the cache is too small to keep the chunk until its
-    /// next slice is wanted, it is decoded whole in vain, but only for one slice in 16.
+    /// next slice is wanted, it is decoded whole in vain, but at most for one slice in 16.
     fn scrolls_into_chunk(&self, wanted: &ChunkRequest<'_>) -> bool {
         let dataset = wanted.dataset;
         let at = &wanted.at;

@@ -158,9 +158,8 @@ impl StoredType {
             .iter()
             .try_fold(1u64, |all, extent| all.checked_mul(*extent))?;
         let is_packed = numbers.checked_mul(self.voxel.stored_bytes() as u64) == Some(size);
-        let is_converted_here =
-            self.extents.is_empty() && self.plain && self.voxel != VoxelType::F16;
-        (is_packed && is_converted_here).then_some(Self {
+        let is_plain_number = self.extents.is_empty() && self.plain && self.voxel != VoxelType::F16;
+        (is_packed && is_plain_number).then_some(Self {
             meaning,
             extents,
             ..self
