@@ -43,8 +43,11 @@ fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
 }
 
 fn service(catalog: Catalog, metrics: Metrics, activity: Activity) -> TileService {
-    let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity, metrics.clone()).unwrap();
-    TileService::new(catalog, 64 << 20, 0, pool, metrics).unwrap()
+    let queue_length = 4;
+    let cache_bytes = 64 << 20;
+    let neighbours = 0;
+    let pool = RenderPool::new(NonZeroUsize::MIN, queue_length, activity, metrics.clone()).unwrap();
+    TileService::new(catalog, cache_bytes, neighbours, pool, metrics).unwrap()
 }
 
 /// Parsing a path, resolving names, deriving key and plan; and a tile from the cache.
@@ -63,7 +66,7 @@ pub fn requests(criterion: &mut Criterion) {
             b.iter(|| catalog.plan_tile(black_box(&request)).unwrap());
         });
     }
-    // Checks for changed files have a time limit.
+    // With time, because the check for changed files has a time limit.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

@@ -145,7 +145,7 @@ def made(folder: Path) -> tuple[list[Channel], str]:
 
 
 def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
-    """The channels of the demo volume, which `serve --demo` makes unless it is there; `folder` is for the server's log."""
+    """The channels of the demo volume. `serve --demo` makes it unless it is there already; `folder` is for the server's log."""
     command = [voltile, "serve", "--demo", "--bind", "127.0.0.1:0"]
     with Process(command, folder / "demo.log") as server:
         server.wait_until(lambda: "voltile listening on" in server.said())

@@ -279,10 +279,11 @@ class Starting(Case):
             voltile.connect("brain.h5")
 
     def test_settings_and_configurations(self):
-        (FOLDER / "own").mkdir(exist_ok=True)
-        config = FOLDER / "own" / "voltile.toml"
+        own = FOLDER / f"own-{os.getpid()}"
+        own.mkdir()
+        config = own / "voltile.toml"
         config.write_text('[datasets."a.b"]\nfile = "../brain.h5"\n[[access]]\nsecrets = "secret.txt"\n')
-        (FOLDER / "own" / "secret.txt").write_text("the-secret-of-the-file\n")
+        (own / "secret.txt").write_text("the-secret-of-the-file\n")
         cache = {"chunks": "64 MiB", "tiles": 0}
         settings = {"a.b": {"offset": (1, 2, 3), "channels": {"raw": {"window": [0, 300.5]}}}}
         with voltile.serve(config=config, cache=cache, datasets=settings, log={"access": True}) as server:

@@ -6,6 +6,7 @@ number: responses per second, or a number in the row's unit.
 
 import contextlib
 import json
+import math
 import os
 import re
 import statistics
@@ -145,6 +146,7 @@ def scroll(bench: Bench, name: str, turn: int, token: str) -> Sample:
     path = bench.volumes.file(token)
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
     with running(name, bench.serving(token, chunks=SCROLL_CHUNKS)) as server:
+        # A tile of another plane, so that no tile of the scroll is cached.
         check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
         paths, seconds = [[tile.path(token) for tile in walk] for walk in walks], bench.seconds * 2
         return measured(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
@@ -176,24 +178,25 @@ def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
     """Stored chunks that are passed on as they are. `form` is their addresses' format: the name of a method of `chunks.Box`."""
     path, some = bench.volumes.file(token), chunks.on_grid(bench.volumes.shape, turn)
     published = chunks.stored(path, some, token) if name == "nginx" else {}
-    address_form = {"nginx": "file", "lab": "precomputed"}.get(name, form)  # each of these two has only one
+    address_form = {"nginx": "file", "lab": "precomputed"}.get(name, form)  # nginx and lab offer a single format
     with running(name, bench.serving(token, published=published)) as server:
         paths = [getattr(box, address_form)(token) for box in some]
         size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-COMPARED, 0))
-        # Half of the size, because the other chunks may be compressed better.
-        load_server = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, size // 2, chunks.HEADERS)
+        least = size // 2  # the mean response must have this size; other chunks may be compressed better than those checked
+        load_server = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, least, chunks.HEADERS)
         return measured(server, bench.seconds, load_server)
 
 
 def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
-    """Measures what the maximum of THICK slices costs, in comparison with the last of these slices alone. Both need the same part
-    of each chunk, because gzip is decoded from a chunk's first slice on.
+    """Compares the maximum of THICK slices with the last of these slices alone. For both, the same part of each chunk is decoded,
+    because gzip is decoded from a chunk's first slice on; so only the projection differs.
 
     The value is the ratio of the times if the chunks are cold, and their difference in ms if they are cached.
     """
     shape = bench.volumes.shape
     slices, down, across = tiles.counts("xy", shape)
-    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # one of each group: no two share a chunk
+    groups = math.ceil(slices / tiles.EDGE) * down * across
+    some = tiles.cold("xy", shape, turn)[:groups]  # one of each group of tiles that share chunks
     slice_times, slab_times = [], []
     with running(name, bench.serving("gzip", neighbours=False)) as server:
         checked = some.pop()
@@ -203,7 +206,8 @@ def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
         for number, tile in enumerate(some):
             first, end = slab_of(tile)
             if is_warm:
-                # Decodes the chunks. The two views that are measured then need the same chunks, but are not cached tiles.
+                # Decodes the chunks. The two views that are measured have one slice less: they need the same chunks, but no
+                # tile of theirs is cached.
                 fetch(server, tile.view(f"{first}-{end}.max"))
                 slice_times.append(took(server, tile.view(f"{end - 2}")))
                 slab_times.append(took(server, tile.view(f"{first}-{end - 1}.max")))
@@ -270,7 +274,7 @@ def passed_row(token: str, form: str, title: str, peers: dict[str, float | None]
 
 
 def slab_rows() -> list[Row]:
-    title = f"the greatest of {THICK} slices, 64³ gzip chunks, compared with one"
+    title = f"the maximum of {THICK} slices compared with a single slice, 64³ gzip chunks"
     return [
         Row("slab-cold", f"{title}, cold", partial(slab, is_warm=False), unit="×", limit=1.3),
         Row("slab-warm", f"{title}, chunks cached", partial(slab, is_warm=True), unit="ms", limit=8),

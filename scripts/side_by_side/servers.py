@@ -33,7 +33,7 @@ class Setting:
 
     work: Path
     voltile: Path
-    against: Path | None = None  # the binary of another voltile, started by the name `against`
+    against: Path | None = None  # another voltile to compare with; its server has the name `against`
     files: list[Path] = field(default_factory=list)
     tiles: int = 64 * MIB  # the budget of the cache of encoded tiles
     chunks: int = 64 * MIB  # the budget of the cache of decoded chunks
@@ -105,7 +105,7 @@ def expert(name: str, setting: Setting) -> Server:
 
 
 def nginx(name: str, setting: Setting) -> Nginx:
-    """nginx with one worker for each core, as a server of the published files: it keeps them open in the page cache."""
+    """nginx with one worker for each core; it keeps the published files open, and they stay in the page cache."""
     place, root = setting.work / name, setting.work / name / "www"
     for path, contents in setting.published.items():
         file = root / path.removeprefix("/")

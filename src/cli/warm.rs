@@ -123,6 +123,7 @@ pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Fail
     let interest = interested.interest();
     signals::stop_then_exit(log, move || {
         tracing::info!("stopping: finishing the tiles in flight");
+        // Tells the job to stop.
         drop(interested);
     })?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -190,6 +191,7 @@ impl WarmJob<'_> {
         let threads = loaded.settings.render.threads;
         let service = loaded.into_service()?.with_tiers(Tiers::new(tiers));
         let mut report = self.fill(&work, &InProcess(&service), threads);
+        // Verifies nothing more: only writes the tiles that are queued.
         service.finish_writing(Duration::ZERO);
         let metrics = service.metrics();
         let evicted = metrics.tier_evicted.get();

@@ -95,7 +95,8 @@ pub struct Server {
     pub cache_control: String,
     /// Whether pages may choose range, gamma and colours of tiles.
     pub adjust: bool,
-    /// Whether viewers' documents name datasets with their versions.
+    /// Whether addresses of datasets in viewers' documents are TOKEN@VERSION, whose contents never
+    /// change.
     pub immutable: bool,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
     #[serde(deserialize_with = "values::origins")]
@@ -246,7 +247,8 @@ pub struct Caches {
     /// Encoded tiles in the directory of the disk cache.
     #[serde(deserialize_with = "values::size")]
     pub disk: usize,
-    /// Stored chunks of files in object storage, in the directory of the disk cache; 0: none.
+    /// The maximum size in bytes of the chunks from object storage, still compressed, that are kept
+    /// in the directory of the disk cache; 0: none.
     #[serde(deserialize_with = "values::size")]
     pub blocks: usize,
     /// The Redis server that keeps encoded tiles too; `None`: none.
@@ -254,7 +256,8 @@ pub struct Caches {
     /// How long Redis keeps a tile; at least a second.
     #[serde(deserialize_with = "values::expiry")]
     pub redis_expiry: Duration,
-    /// The folder in a bucket, not on a web server, that keeps encoded tiles too; `None`: none.
+    /// The folder in a bucket that keeps encoded tiles too; `None`: none. It cannot be on a web
+    /// server.
     #[serde(deserialize_with = "values::bucket_folder")]
     pub store: Option<Address>,
 }
@@ -330,7 +333,7 @@ pub struct Log {
     pub format: LogFormat,
     /// Whether every request is logged.
     pub access: bool,
-    /// The time beyond which a tile is logged with the time of each stage; 0 for none.
+    /// The time beyond which a tile is logged with the time of each stage; 0: no tile is.
     #[serde(deserialize_with = "values::duration")]
     pub slow: Duration,
 }
@@ -363,7 +366,8 @@ pub struct Files {
     /// Whether each file is opened in a child process before it is opened in this one.
     #[serde(deserialize_with = "values::switch")]
     pub trial: bool,
-    /// The memory of all child processes together that open files, in bytes; no key sets it.
+    /// The total memory, in bytes, for the child processes that open files. It cannot be
+    /// configured.
     #[serde(skip)]
     pub trial_memory: u64,
     /// The interval at which configuration and files are read again if they have changed; `None`:
@@ -404,25 +408,25 @@ impl Default for Files {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(from = "DatasetTable")]
 pub struct DatasetSettings {
-    /// The file whose channels are discovered, and from which channels without a file of their own
-    /// are read. Absent only if every channel has a file and a path.
+    /// The file whose channels are discovered. Configured channels without a file of their own are
+    /// read from it, too. Absent only if every channel has a file and a path.
     pub file: Option<Location>,
     /// The settings that decide pixels.
     pub style: DatasetStyle,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
     /// Whether its files are still being written: they are reopened when they have changed, and
-    /// served in between as last seen. `None`: each file's mark says whether it is being written.
+    /// served in between as last seen. `None`: the SWMR flag in each file says so.
     pub growing: Option<bool>,
-    /// The folder in which its file was found, relative to the served folder; `None` if the file
-    /// was named. A dataset that was found is left out if it cannot be opened.
+    /// The folder in which a search found its file, relative to the served folder; `None` if the
+    /// file was given by name. A dataset that a search found is left out if it cannot be opened.
     pub found_in: Option<PathBuf>,
     /// The folder of its file, relative to the folder of the configuration; empty if the file lies
     /// outside of that folder, or is named on the command line.
     pub below: PathBuf,
     /// Identifies the rules of access that protect it; `None`: it is public.
     pub access: Option<Fingerprint>,
-    /// Whether all channels are listed, including channels that lie beside the data.
+    /// Whether all channels are listed, including auxiliary ones, which are normally left out.
     pub lists_all: bool,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
@@ -479,15 +483,15 @@ impl DatasetSettings {
     }
 }
 
-/// One channel: a new one if it has a path or levels, else changes to the discovered channel of its
-/// name.
+/// One channel: a new one if it has a path or levels; otherwise it modifies the discovered channel
+/// of its name.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ChannelSettings {
     /// The HDF5 dataset.
     #[serde(deserialize_with = "values::optional_path")]
     pub path: Option<String>,
-    /// The file that holds it; `None`: the dataset's.
+    /// The file that holds it; `None`: [`DatasetSettings::file`].
     #[serde(deserialize_with = "values::file")]
     pub file: Option<Location>,
     /// An explicit pyramid, finest first. If there is one, its first level takes the place of
@@ -497,7 +501,7 @@ pub struct ChannelSettings {
     /// The axes as stored, slowest first; y and x are among them.
     #[serde(deserialize_with = "values::axes")]
     pub axes: Option<Axes>,
-    /// Positions along axes that are not served; never y or x.
+    /// For each axis that is not served, the position at which it is read; never y or x.
     #[serde(deserialize_with = "values::index")]
     pub index: BTreeMap<AxisName, u64>,
     /// How the window is determined.
@@ -505,13 +509,14 @@ pub struct ChannelSettings {
     pub window: Option<WindowRule>,
     /// The kind of data that the voxels hold.
     pub kind: Option<Kind>,
-    /// The position of the first voxel in the dataset: x, y, z in voxels of the dataset's first
-    /// channel.
+    /// Where the channel's first voxel lies within the dataset: x, y, z in voxels of the dataset's
+    /// first channel.
     pub offset: Option<Xyz<i64>>,
     /// The values that stand for missing data.
     #[serde(deserialize_with = "values::numbers")]
     pub missing: Option<Vec<Number>>,
-    /// Whether stored values are served although they encode other values.
+    /// Whether values are served as stored instead of the values that they stand for, for example
+    /// without the scale and offset that the file states.
     pub stored_values: bool,
     /// The table with names and properties of labels.
     pub names: Option<NamesSettings>,

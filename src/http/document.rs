@@ -29,8 +29,9 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 /// that read files are counted separately, up to the same number.
 const MAX_BUILT: usize = 2;
 
-/// The maximum length of a document other than the properties of labels, in bytes. Thousands of
-/// channels, or hundreds of thousands of sections, take less.
+/// The maximum length of a document with the server's address, and of a page of labels, in bytes.
+/// Thousands of channels, or hundreds of thousands of sections, take less. Longer documents are not
+/// compressed.
 pub(super) const MAX_LENGTH: usize = 16 << 20;
 /// The maximum length of the properties of labels, in bytes: even the longest fit into the cache,
 /// with the bookkeeping of [`Document::weight`].
@@ -50,11 +51,12 @@ pub(super) struct Document {
     /// The parts of its text; the public address of the server is sent between any two of them.
     parts: Arc<[Bytes]>,
     /// The text as a gzip file. Only documents of one part (without the server's address) have one,
-    /// and only if it saves enough.
+    /// and only if that saves enough and does not take long.
     gzip: Option<Bytes>,
     /// A digest of the text, from which ETags are made.
     digest: TileKey,
-    /// The number of windows and statistics of channels that were known when it was requested.
+    /// The number of windows and statistics of channels that were known when it was requested: once
+    /// more are known, it is built again.
     pub measured: usize,
     /// Memory that is held until the document is sent; `None` for a document that is kept.
     pub held: Option<Arc<HeldMemory>>,
@@ -141,9 +143,12 @@ impl Document {
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let wants_gzip =
-            codings::accepted(request).gzip && !request.headers().contains_key(header::RANGE);
-        let gzip = self.gzip.as_ref().filter(|_| wants_gzip);
+        let mut gzip = self.gzip.as_ref();
+        if gzip.is_some()
+            && (!codings::accepted(request).gzip || request.headers().contains_key(header::RANGE))
+        {
+            gzip = None;
+        }
         let digest = match (&base, gzip) {
             (Some(base), _) => TileKey::digest(&(self.digest, base)),
             (None, Some(_)) => TileKey::digest(&(self.digest, "gzip")),

@@ -40,6 +40,7 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> A
     let labels = context.site.service.names(dataset, names).await?;
     let mut demand = context.demand();
     if !search.is_empty() {
+        // The least urgency: searches come after all other requests.
         demand.urgency = Urgency::View;
     }
     let page = context.site.service.in_turn(demand, move |interest| {
@@ -117,10 +118,10 @@ fn number_value(cell: &str) -> Value {
 }
 
 /// Neuroglancer's segment properties, inline. The names have the type `label`, and the column
-/// `description` has the type of that name. There may be only one column of type `tags`: the first
+/// `description` has the type `description`. There may be only one column of type `tags`: the first
 /// one in which texts repeat. All other columns of texts are strings, and so is a column of numbers
-/// with gaps, which the format does not have. Columns are written one after the other, so that only
-/// one at a time is in memory.
+/// with gaps, because the format has no missing numbers. Columns are written one after the other,
+/// so that only one at a time is in memory.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = write_to_bytes(MAX_PROPERTIES_LENGTH, |out| write_properties(labels, out))
     else {
@@ -132,7 +133,8 @@ pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError>
     Ok(Document::new("application/json", vec![properties]))
 }
 
-/// The error for segment properties that are longer than they may be.
+/// The error for segment properties that are longer than they may be, or for which there is no
+/// memory.
 pub(super) fn too_large() -> TileError {
     let problem =
         "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
@@ -162,7 +164,9 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     for column in &labels.properties {
         let id = &column.name;
         let cells = cells_of(column, labels.count());
-        let property = if let Some(data_type) = number_type(&cells).filter(|_| column.is_number) {
+        let property = if column.is_number
+            && let Some(data_type) = number_type(&cells)
+        {
             let numbers: Vec<Value> = cells.iter().map(|cell| number_value(cell)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
         } else if id.eq_ignore_ascii_case("description") {

@@ -53,8 +53,11 @@ pub(super) fn marks(about: &About<'_>) -> Option<Marks> {
     let mut field_axes = names(&metadata(about.file), structure, field)
         .and_then(|names| axes(&names, &about.dataset.shape));
     // The usual axes must not replace those by dimension scales, which a later layout reads.
-    if field_axes.is_none() && dimensions::dimension_marks(about).is_none() {
-        field_axes = usual_axes(about.rank());
+    if field_axes.is_none()
+        && let Some(usual) = usual_axes(about.rank())
+        && dimensions::dimension_marks(about).is_none()
+    {
+        field_axes = Some(usual);
     }
     Some(Marks {
         rank: (fields == "Geolocation Fields").then_some(Rank::Beside),

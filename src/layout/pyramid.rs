@@ -238,8 +238,8 @@ fn fits(full: u64, factor: u64, extent: u64) -> bool {
     extent == full.div_ceil(factor) || extent == (full / factor).max(1)
 }
 
-/// Whether a volume can be the level after `finer`. If the file states its factor, its size is not
-/// checked.
+/// Whether a volume can be the level after `finer`. If its factor is known, by its name or an
+/// attribute, it need not be smaller than `finer`.
 fn follows(finest: &Candidate, finer: &Candidate, next: PyramidLevel<'_>) -> bool {
     let axes = finest.axes();
     let volume = next.volume;

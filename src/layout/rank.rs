@@ -10,7 +10,7 @@ use super::{group_of, last_of};
 
 /// Two-dimensional datasets with at most this many rows or columns are tables, not images.
 const MAX_COLUMNS: u64 = 16;
-/// Datasets with only one extent above this are lists of small items, for example of matrices.
+/// Datasets with at most one extent above this are lists of small items, for example of matrices.
 const MAX_COMPONENTS: u64 = 4;
 /// A single picture, or a series of pictures, with a shorter edge is a trace.
 const MIN_EDGE: u64 = 8;

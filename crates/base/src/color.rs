@@ -232,7 +232,8 @@ pub fn label_colour(id: u64) -> Rgb {
     let distance = |sectors: i32| (place - sectors * HEIGHT).abs();
     let is_coloured = i32::from(id != 0);
     let component = |height: i32| (is_coloured * (LOW + height.clamp(0, HEIGHT))) as u8;
-    // Red is least around the place 3, green greatest around 2, and blue greatest around 4.
+    // Red is least around the start of sector 3, green greatest around that of sector 2, and blue
+    // greatest around that of sector 4.
     [
         component(distance(3) - HEIGHT),
         component(2 * HEIGHT - distance(2)),

@@ -1,8 +1,8 @@
 //! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for servers and clients.
 //!
 //! A server's catalogue builds it, and `voltile warm` and `voltile bench` read it. The server may
-//! be of another version: unknown fields are ignored, an absent `Option` is `None`, and names
-//! ([`ChannelDescription::kind`]) are strings, since a later version may have more of them.
+//! be of another version: unknown fields are ignored, an absent `Option` is `None`, and values
+//! of a fixed set ([`ChannelDescription::kind`]) are strings, since a later version may add some.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,7 +21,8 @@ pub struct SiteDescription {
     pub version: String,
     /// The paths below which tiles are served.
     pub mounts: Vec<MountDescription>,
-    /// All datasets, by token; windows are absent until they have been measured.
+    /// All datasets, sorted by token. The windows of their channels are absent until they have been
+    /// measured.
     pub datasets: Vec<DatasetDescription>,
     /// The sizes of the caches.
     pub caches: CachesDescription,
@@ -29,8 +30,8 @@ pub struct SiteDescription {
     pub threads: usize,
     /// When the server was started, in milliseconds since 1970.
     pub started: u64,
-    /// The address of Neuroglancer, relative to that of this description if it is built in; absent
-    /// if there is none.
+    /// The address of Neuroglancer; that of the built-in one is relative to the address of this
+    /// document. Absent if there is no Neuroglancer.
     #[serde(default)]
     pub neuroglancer: Option<String>,
     /// Whether `/view/` draws tiles with a range, gamma and colours of the client's choice.
@@ -127,7 +128,7 @@ pub struct DatasetDescription {
     pub layouts: Vec<Recognised>,
     /// Whether halving a level halves z too: `isotropic` if it does, `zslices` if not.
     pub scaling: String,
-    /// The position of the first voxel in voxels of level 0: x, y, z.
+    /// Where the first voxel lies, counted in voxels of level 0: x, y, z.
     pub offset: [i64; 3],
     /// The channels.
     pub channels: Vec<ChannelDescription>,
@@ -148,8 +149,8 @@ pub struct Recognised {
     pub because: String,
 }
 
-/// The facts that a file states about a channel. Whatever knows a channel holds them: layouts, the
-/// catalogue, inventories and documents.
+/// The facts that a file states about a channel. Layouts, the catalogue, inventories and documents
+/// all use this type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ChannelFacts {
     /// Its name in the file, if that is more informative than its name in URLs.
@@ -180,8 +181,8 @@ pub struct ChannelDescription {
     /// The facts that its file states.
     #[serde(flatten)]
     pub facts: ChannelFacts,
-    /// The colour of an image beside other images, as the letter in addresses of composites: the
-    /// nearest to that of the file, if it is free.
+    /// The letter of the colour that the image has in addresses of composites, if there are other
+    /// images: that of the colour nearest to the file's, unless another image has it.
     #[serde(default)]
     pub composite_colour: Option<char>,
     /// `image`, `labels` or `rgb`.
@@ -215,9 +216,9 @@ pub struct ChannelDescription {
     /// Whether its labels have names, at `/datasets/TOKEN/CHANNEL/labels.json`.
     #[serde(default)]
     pub names: bool,
-    /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z.
-    /// The dataset's own offset is to be added for slice numbers. Absent if it is not known: then
-    /// it begins where the first channel does.
+    /// Where its first voxel lies in the tiles of the dataset, in voxels of level 0: x, y, z. To
+    /// get slice numbers, add the dataset's offset. Absent if it is not known: then the channel
+    /// begins where the first channel does.
     #[serde(default)]
     pub offset: Option<[i64; 3]>,
     /// The values that stand for missing data, as decimal text or `NaN`.
@@ -227,7 +228,8 @@ pub struct ChannelDescription {
     /// `/view/` draws them transparent.
     #[serde(default)]
     pub gaps: bool,
-    /// The pictures to show first; absent if no time point and no slice is missing.
+    /// If time points or slices are missing: which existing pictures to show first. Absent if
+    /// nothing is missing.
     #[serde(default)]
     pub existing: Option<ExistingPictures>,
     /// The levels for viewers, finest first; the last one fits one tile.
@@ -250,13 +252,14 @@ pub struct ExistingPictures {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TransformDescription {
     /// From the index of a voxel (x, y, z at level 0; 0 is the centre of the first voxel) to its
-    /// position x, y, z in the unit of the voxel size: three rows of the factors of x, y and z and
-    /// a shift. It holds at the first time point.
+    /// position x, y, z in the unit of the voxel size. The three rows compute x, y and z; each
+    /// holds the factors of the index's x, y and z, then the shift. It holds at the first time
+    /// point.
     pub matrix: [[f64; 4]; 3],
-    /// The transform in words, without the scaling by the voxel size; absent if it does nothing
-    /// else.
+    /// The transform in words, without the scaling by the voxel size; absent if the transform only
+    /// scales.
     pub in_words: Option<String>,
-    /// The nanometres of its unit; 1 if they are unknown.
+    /// How many nanometres the unit is long; 1 if that is unknown.
     pub nanometres: f64,
     /// The matrices, each from a time point on, if they differ between time points; only in
     /// `/datasets/TOKEN.json`.
@@ -303,8 +306,9 @@ pub struct LevelDescription {
     pub size: [u64; 3],
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The end of a slice as drawn in the grid of tiles: columns and rows of pixels in the planes
-    /// xy, xz and yz. It is the size of a slice if the channel has no offset.
+    /// For each of the planes xy, xz and yz, the number of columns and rows of pixels from the
+    /// start of the grid of tiles to the end of a slice. It is the size of a slice if the channel
+    /// has no offset.
     pub drawn: [[u64; 2]; 3],
     /// The path of its dataset; absent if the level is derived on the fly.
     pub path: Option<String>,
@@ -354,7 +358,7 @@ pub struct SourceDescription {
     pub id: String,
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The extent of a box: x, y, z. A chunk, or one voxel of a dataset that is stored in one
+    /// The extent of a chunk: x, y, z; 1, 1, 1 for a dataset without chunks, which is stored in one
     /// piece.
     pub chunk: [u64; 3],
     /// The number of time points stored in one box.

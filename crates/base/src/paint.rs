@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::geometry::{Scaling, Xyz};
 
-/// The settings of the whole server that decide pixels. Keys of tiles and versions of datasets are
-/// digests of all of them.
+/// The settings of the whole server that decide the bytes of tiles. All of them enter the keys of
+/// tiles and the versions of datasets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Style {
@@ -17,8 +17,8 @@ pub struct Style {
     pub png: PngProfile,
 }
 
-/// The settings of a dataset that decide the pixels of all its channels. Keys of tiles and boxes
-/// and versions of datasets are digests of all of them.
+/// The settings of a dataset that decide the pixels of all its channels. All of them enter the keys
+/// of tiles, the keys of boxes, and the version of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetStyle {
     /// Whether halving a level halves z too.
@@ -166,7 +166,8 @@ impl Window {
         if lo.is_none() && hi.is_none() {
             return self;
         }
-        // `limits` rounds to 53 bits: if the new limit is an integer, the other one stays exact.
+        // If one limit is replaced by an integer, the other one stays an exact integer: `limits`
+        // would round it to 53 bits.
         match (self, lo.map(Finite::whole), hi.map(Finite::whole)) {
             (Window::Whole { hi, .. }, Some(Some(lo)), None)
             | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },
@@ -350,7 +351,7 @@ impl TileFormat {
 /// How boxes of voxels are encoded. [`BOX_FILES`] has the suffix and the media type of each format,
 /// and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the rows say what they are")]
+#[allow(missing_docs, reason = "BOX_FILES describes each format")]
 pub enum BoxFormat {
     Npy,
     /// Voxels without a header: the response's headers tell their shape and type.

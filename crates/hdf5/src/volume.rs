@@ -603,7 +603,7 @@ impl ReadError {
         }
     }
 
-    /// Fails unless voxels were copied: then their types differ. `place` names the volume for the
+    /// Fails if no voxels were copied, because their types differ. `place` names the volume for the
     /// error.
     fn ensure_copied(is_copied: bool, place: impl fmt::Display) -> Result<(), Self> {
         if is_copied {

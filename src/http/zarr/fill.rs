@@ -18,7 +18,7 @@ pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
     }
 }
 
-/// A value of an integer type, or true or false.
+/// A whole number; true or false for booleans.
 fn integer(whole: i128, voxel: VoxelType) -> Value {
     if voxel == VoxelType::Bool {
         json!(whole != 0)

@@ -359,10 +359,10 @@ def answer_lines(questions: str, answers: str) -> None:
     with open(questions) as asked, open(answers, "w") as answered:
         for line in asked:
             try:
-                reply = [answer(question) for question in json.loads(line)]
+                reply = json.dumps([answer(question) for question in json.loads(line)])
             except Exception:
-                reply = {"error": traceback.format_exc()}
-            print(json.dumps(reply), file=answered, flush=True)
+                reply = json.dumps({"error": traceback.format_exc()})
+            print(reply, file=answered, flush=True)
 
 
 if __name__ == "__main__":

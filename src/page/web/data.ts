@@ -178,8 +178,8 @@ export function baseWindow(channel: Channel): [number, number] {
 }
 
 /**
- * Whether it is known which values are black and white: those of `uint8` always, others once the
- * server has measured them.
+ * Whether it is known which values are black and white: once the server has a window, and for
+ * `uint8` at once, which is shown as stored until then.
  */
 export const isMeasured = (channel: Channel): boolean =>
   channel.window !== null || channel.dtype === "uint8";

@@ -116,7 +116,7 @@ export function drawable(dataset: Dataset, view: View): Channel[] {
 export const visible = (dataset: Dataset, view: View): Channel[] =>
   drawable(dataset, view).filter((channel) => isOn(view, channel));
 
-/** Channels that stay off at first: the parts of complex numbers, except for the magnitude. */
+/** The names of channels that stay off at first: the parts of complex numbers, except for the magnitude. */
 const COMPLEX_PART = /_(phase|real|imaginary)$/;
 
 /** The numbers in the path of a channel's dataset. */

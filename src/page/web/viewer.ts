@@ -354,7 +354,7 @@ export class Viewer {
     );
     this.dataset = { ...dataset, channels, notices: this.dataset.notices };
     this.change(this.following ? newest(this.view, this.dataset) : this.view);
-    // Ranges are requested again only once the dataset has doubled.
+    // Of a live dataset whose ranges are known, they are requested again only once it has doubled.
     if (!isUnmeasured && dataset.live && voxels < 2 * this.sampled) return;
     this.sampled = voxels;
     this.measure();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use voltile_base::flow::interest::Interest;
 use voltile_base::request::TileRequest;
 
-use super::run::{Producer, TileOutcome, is_gone_within};
+use super::run::{Producer, TileOutcome, is_stopped_during};
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutcome};
 
 /// The pause before a retry if all render threads are busy.
@@ -50,7 +50,7 @@ impl Producer for InProcess<'_> {
                 Err(error) if error.kind() == ErrorKind::Busy => BUSY_PAUSE,
                 Err(error) => return TileOutcome::Failed(error.to_string()),
             };
-            if is_gone_within(pause, interest).await {
+            if is_stopped_during(pause, interest).await {
                 return TileOutcome::Stopped;
             }
         }

@@ -84,7 +84,7 @@ pub struct WarmReport {
 }
 
 /// Waits for `pause`, or until the interest is gone; returns whether it is gone.
-pub(super) async fn is_gone_within(pause: Duration, interest: &Interest) -> bool {
+pub(super) async fn is_stopped_during(pause: Duration, interest: &Interest) -> bool {
     time::timeout(pause, interest.clone().gone()).await.is_ok()
 }
 

@@ -1,8 +1,9 @@
 //! Warming a running server: every tile is requested as by a viewer, and the response discarded.
 //!
 //! Requests carry `Sec-Purpose: prefetch`, as browsers send for content not yet visible: the server
-//! then prefetches no neighbours of them, and decodes chunks whole at once. A tile refused as busy
-//! is retried with growing pauses. Deliberately absent: proxies, redirects, cookies, compression.
+//! then prefetches no neighbours of these tiles, and decodes each chunk completely at once. A tile
+//! refused as busy is retried with growing pauses. Deliberately absent: proxies, redirects,
+//! cookies, compression.
 
 use std::error::Error;
 use std::iter;
@@ -19,7 +20,7 @@ use voltile_base::flow::interest::Interest;
 use voltile_base::request::TileRequest;
 use voltile_hdf5::store::install_cryptography;
 
-use super::run::{Producer, TileOutcome, is_gone_within};
+use super::run::{Producer, TileOutcome, is_stopped_during};
 
 /// The scheme of the address of a Unix socket.
 const UNIX: &str = "unix:";
@@ -142,7 +143,7 @@ fn client(url: &Url, socket: Option<&str>) -> Result<Client, reqwest::Error> {
         .connect_timeout(PATIENCE)
         .read_timeout(PATIENCE);
     if url.scheme() == "http" {
-        // Otherwise the client could not be built on a system without certificates of authorities.
+        // Otherwise the client could not be built on a system that has no CA certificates.
         builder = builder.tls_certs_only([]);
     }
     if let Some(socket) = socket {
@@ -207,7 +208,7 @@ impl Producer for RemoteServer {
                 };
             }
             let retry_after = answer.ok().and_then(|refusal| refusal.retry_after);
-            if is_gone_within(pause(retries, retry_after), interest).await {
+            if is_stopped_during(pause(retries, retry_after), interest).await {
                 return TileOutcome::Stopped;
             }
             retries += 1;

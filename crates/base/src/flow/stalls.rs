@@ -160,7 +160,7 @@ fn ensure_not(is_affected: impl FnOnce(&StuckFiles) -> bool) -> Result<(), Unres
     })
 }
 
-/// The error for work that needs a stuck file, if it does.
+/// The error for work that is stuck, or was refused because something that it needs is stuck.
 fn fail_if(is_stuck: bool) -> Result<(), Unresponsive> {
     if is_stuck {
         Err(Unresponsive(PATIENCE))

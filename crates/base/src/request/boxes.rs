@@ -25,8 +25,8 @@ pub struct BoxRequest {
     pub time: Option<u64>,
     /// The level.
     pub level: Level,
-    /// The box in voxels of the level, counted from the level's first voxel (not from the dataset's
-    /// offset). It is not empty, but may reach beyond the level.
+    /// The box in voxels of the level, counted from the level's first voxel: the dataset's offset
+    /// is not added. The box is not empty, but may reach beyond the level.
     pub region: Region,
 }
 

@@ -36,7 +36,7 @@ struct BlockState {
     /// The length of that block before it was cut off at a known page or the object's end.
     last_size: u64,
     notes: BTreeMap<String, String>,
-    /// Whether pages or notes were added since they were saved.
+    /// Whether pages or notes were added or replaced since they were saved.
     is_unsaved: bool,
 }
 
@@ -129,7 +129,8 @@ impl MetadataBlocks {
         }
     }
 
-    /// All pages and notes, if any was added since they were last saved. Marks them as saved.
+    /// All pages and notes, if any was added or replaced since they were last saved. Marks them as
+    /// saved.
     pub fn take_unsaved(&self) -> Option<SavedMetadata> {
         let mut state = self.0.lock();
         if !std::mem::take(&mut state.is_unsaved) {

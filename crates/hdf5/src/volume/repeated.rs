@@ -203,7 +203,7 @@ fn enlarged(extent: Xyz<u64>, factor: Xyz<u64>) -> Xyz<u64> {
 }
 
 /// The stored positions that ascending runs of wanted positions show, each once: 0..2 for the runs
-/// 0..1 and 3..6, if the factor is 3.
+/// 0..1 and 2..6, if the factor is 3.
 fn stored_runs(wanted: &[Range<u64>], factor: u64) -> Vec<Range<u64>> {
     let mut stored: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
     for run in wanted {

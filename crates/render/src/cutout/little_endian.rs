@@ -7,8 +7,8 @@ use voltile_hdf5::volume::{Samples, VoxelType, with_samples};
 
 use crate::plan::Cutout;
 
-/// Appends samples as voxels of this type, little-endian. Means of floats are rounded to this type;
-/// all other samples have it already.
+/// Appends samples as voxels of this type, little-endian. Means of floats are computed in a wider
+/// type, and rounded here; all other samples are of this type already.
 pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     match (samples, voxel) {
         (Samples::F32(values), VoxelType::F16) => {
@@ -53,10 +53,10 @@ pub(super) fn paste(
     }
 }
 
-/// Interleaves components, which come one after the other: takes `width` bytes of each in turn.
-/// With the size of a voxel as width, the components of each voxel follow each other, as NumPy and
+/// Interleaves components that are stored one after the other, in pieces of `width` bytes. If
+/// `width` is the size of one value, the components of each voxel become neighbours, as NumPy and
 /// imaging libraries expect colours: `rrr`, `ggg` and `bbb` become `rgbrgbrgb` if the width is 1.
-/// With the size of a section, the sections of the components follow each other.
+/// If `width` is the size of a slice along z, slice 0 of each component comes first, then slice 1.
 pub(super) fn interleave(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values_per_voxel();
     if count == 1 {

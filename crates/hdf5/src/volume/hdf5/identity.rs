@@ -246,8 +246,8 @@ impl FileIdentity {
         }
     }
 
-    /// Whether the file at this path is unchanged. Queries the file system for a file, but not the
-    /// store for an object, whose state is the one last seen.
+    /// Whether the file at this path is unchanged. Queries the file system for a file. For an
+    /// object it answers from the state last seen, without waiting for the store.
     pub fn is_current(&self) -> bool {
         if let Presence::Object(object) = &self.state {
             return object.is_current();

@@ -80,7 +80,7 @@ const COLOUR_MEMBERS: [&[&str]; 4] = [
     &["a", "alpha"],
 ];
 
-/// The element type of a dataset, if its elements are numbers or consist of equal numbers.
+/// The element type of a dataset, if its elements are numbers or consist of numbers of one type.
 pub(in crate::volume::hdf5) fn stored_type(
     dataset: &Dataset,
 ) -> Result<std::result::Result<StoredType, OtherType>> {
@@ -94,7 +94,8 @@ pub(in crate::volume::hdf5) fn stored_type(
     })
 }
 
-/// The type as which the library reads elements of a dataset, with numbers of type `voxel`.
+/// The type in memory that the library converts elements of a dataset to: `voxel` for numbers,
+/// otherwise the native type of the elements.
 pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatype> {
     sync(|| {
         // SAFETY: plain calls on an open dataset and on its type.
@@ -112,7 +113,7 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
     })
 }
 
-/// The type of elements that are numbers or consist of equal numbers; `None` for all other
+/// The type of elements that are numbers or consist of numbers of one type; `None` for all other
 /// elements.
 fn type_of(id: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
@@ -148,9 +149,8 @@ fn base(id: &Id) -> Result<Id> {
 }
 
 impl StoredType {
-    /// The type of elements that consist of numbers of this type in an array of these extents, one
-    /// after the other; `None` if the elements are longer, or if only the library converts the
-    /// numbers.
+    /// The type of elements that are arrays of these extents, of numbers of this type; `None` if
+    /// the elements have padding, or if only the library can convert the numbers.
     fn repeated(self, id: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
         // SAFETY: plain call on an open type.
         let size = unsafe { t::H5Tget_size(id.0) } as u64;
@@ -177,8 +177,8 @@ fn array_type(id: &Id) -> Result<Option<StoredType>> {
     Ok(part.and_then(|part| part.repeated(id, extents, ElementMeaning::Voxels)))
 }
 
-/// The type of a compound of equal numbers, one after the other, whose names say that they are one
-/// value: two floats are a complex number, and three or four integers a colour.
+/// The type of a compound of numbers of one type, one after the other, whose names say that they
+/// are one value: two floats are a complex number, and three or four integers a colour.
 fn compound_type(id: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open compound type.
     let count = unsafe { t::H5Tget_nmembers(id.0) } as u32;
@@ -203,7 +203,8 @@ fn compound_type(id: &Id) -> Result<Option<StoredType>> {
     let [Some(only)] = types.as_slice() else {
         return Ok(None);
     };
-    if only.voxel.is_integer() != (meaning == ElementMeaning::Colour) {
+    let expects_integers = meaning == ElementMeaning::Colour;
+    if only.voxel.is_integer() != expects_integers {
         return Ok(None);
     }
     Ok(only.clone().repeated(id, vec![u64::from(count)], meaning))
@@ -217,7 +218,7 @@ fn are_members(names: &[String], known: &[&[&str]]) -> bool {
 
 /// A bitfield as an unsigned integer, or as a boolean if it has one bit.
 fn bitfield_type(id: &Id) -> Option<StoredType> {
-    let stored = whole_type(id, false)?;
+    let stored = integral_type(id, false)?;
     let is_bit = stored.significant.is_some_and(|bits| bits.precision == 1);
     let voxel = match stored.voxel {
         VoxelType::U8 if is_bit => VoxelType::Bool,
@@ -251,6 +252,7 @@ fn other_type(id: &Id) -> OtherType {
         Class::H5T_OPAQUE => "opaque bytes",
         Class::H5T_VLEN if !is_of_bytes => "lists of any length",
         Class::H5T_VLEN => "lists of any length, as of encoded pictures (JPEG, PNG)",
+        // Integers, enumerations and bitfields of up to 64 bits are read.
         _ => "numbers of more than 64 bits",
     };
     OtherType {
@@ -308,11 +310,11 @@ impl NumberLayout {
 fn integer_type(id: &Id) -> Option<StoredType> {
     // SAFETY: plain call on an open type.
     let signed = unsafe { t::H5Tget_sign(id.0) } == t::H5T_sign_t::H5T_SGN_2;
-    whole_type(id, signed)
+    integral_type(id, signed)
 }
 
-/// The type of an integer or, as an unsigned one, of a bitfield.
-fn whole_type(id: &Id, signed: bool) -> Option<StoredType> {
+/// The type of an integer, or of a bitfield, which is taken for an unsigned integer.
+fn integral_type(id: &Id, signed: bool) -> Option<StoredType> {
     let layout = NumberLayout::new(id, signed);
     let voxel = match (layout.size, signed) {
         (1, false) => VoxelType::U8,
