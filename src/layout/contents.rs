@@ -103,7 +103,7 @@ pub(super) struct Candidate {
     pub path: String,
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
-    /// What the numbers of one element mean together, for example a colour.
+    /// The meaning that the numbers of one element have together, for example a colour.
     pub meaning: ElementMeaning,
     pub marks: Marks,
     /// Whether its voxels are in other datasets.
@@ -356,7 +356,7 @@ impl Candidate {
             .map(|(_, because)| because.as_str())
     }
 
-    /// What the dataset is, such as "a list", if it is never a channel; `None` if it may be one.
+    /// Describes a dataset that is never a channel, such as "a list"; `None` if it may be one.
     fn unlisted_as(&self) -> Option<&'static str> {
         if self.marks.unlisted_as.is_some() {
             return self.marks.unlisted_as;

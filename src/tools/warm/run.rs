@@ -104,7 +104,6 @@ pub async fn run(
     if let Some(turns) = &mut turns {
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
     }
-    // With a rate, each tile waits for its turn.
     let in_turn = stream::unfold((work.tiles(), turns), async |(mut tiles, mut turns)| {
         if let Some(turns) = &mut turns {
             turns.tick().await;

@@ -299,6 +299,15 @@ mod tests {
         }
     }
 
+    /// An object of zeros with a cache; at most `room` bytes may wait to be written to it.
+    async fn cached_zeros(cache: Arc<dyn ChunkCache>, room: usize) -> Arc<Object> {
+        let mut source = ObjectSource::read_by(Arc::new(Zeros));
+        let shared = Arc::get_mut(&mut Arc::get_mut(&mut source).unwrap().shared).unwrap();
+        shared.unwritten = Arc::new(Semaphore::new(room));
+        shared.chunk_cache.get_or_init(|| cache);
+        Object::open(source).await.unwrap()
+    }
+
     /// A disk that tells the length of each entry that is written.
     struct Entries(Sender<usize>, Mutex<BTreeMap<String, Bytes>>);
 
@@ -316,13 +325,8 @@ mod tests {
     #[tokio::test]
     async fn a_forgotten_chunk_is_fetched_again_and_not_taken_from_the_disk() {
         let (told, written) = channel();
-        let mut source = ObjectSource::read_by(Arc::new(Zeros));
-        let shared = Arc::get_mut(&mut Arc::get_mut(&mut source).unwrap().shared).unwrap();
-        shared.unwritten = Arc::new(Semaphore::new(1000));
-        shared
-            .chunk_cache
-            .get_or_init(|| Arc::new(Entries(told, Mutex::default())));
-        let object = Object::open(source).await.unwrap();
+        let cache = Arc::new(Entries(told, Mutex::default()));
+        let object = cached_zeros(cache, 1000).await;
         let range = 1 << 30..(1 << 30) + 1000;
         let gather = || object.gather(slice::from_ref(&range)).unwrap().done();
         gather().await.unwrap();
@@ -338,13 +342,8 @@ mod tests {
     async fn no_more_chunks_wait_for_a_slow_disk_than_there_is_room_for() {
         let (began, writes) = channel();
         let (go_on, may_end) = channel();
-        let mut source = ObjectSource::read_by(Arc::new(Zeros));
-        let shared = Arc::get_mut(&mut Arc::get_mut(&mut source).unwrap().shared).unwrap();
-        shared.unwritten = Arc::new(Semaphore::new(3000));
-        shared
-            .chunk_cache
-            .get_or_init(|| Arc::new(SlowDisk(began, Mutex::new(may_end))));
-        let object = Object::open(source).await.unwrap();
+        let cache = Arc::new(SlowDisk(began, Mutex::new(may_end)));
+        let object = cached_zeros(cache, 3000).await;
         let range = |number: u64| (number << 30) + BLOCK..(number << 30) + BLOCK + 1000;
         let ranges: Vec<Range<u64>> = (0..10).map(range).collect();
         object.gather(&ranges).unwrap().done().await.unwrap();
