@@ -108,4 +108,8 @@ impl ChunkCache for Directory {
     fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
         Backend::put(self, &Name::nearest(name), key, bytes).map_err(|error| error.to_string())
     }
+
+    fn remove(&self, name: &str, key: &TileKey) -> Result<(), String> {
+        Directory::remove(self, &Name::nearest(name), key).map_err(|error| error.to_string())
+    }
 }

@@ -143,12 +143,15 @@ impl Document {
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let mut gzip = self.gzip.as_ref();
-        if gzip.is_some()
-            && (!codings::accepted(request).gzip || request.headers().contains_key(header::RANGE))
-        {
-            gzip = None;
-        }
+        let gzip = match &self.gzip {
+            Some(gzip)
+                if codings::accepted(request).gzip
+                    && !request.headers().contains_key(header::RANGE) =>
+            {
+                Some(gzip)
+            }
+            _ => None,
+        };
         let digest = match (&base, gzip) {
             (Some(base), _) => TileKey::digest(&(self.digest, base)),
             (None, Some(_)) => TileKey::digest(&(self.digest, "gzip")),

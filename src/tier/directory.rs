@@ -83,6 +83,14 @@ impl Directory {
     fn file_of(&self, token: &Name, key: &TileKey) -> PathBuf {
         TokenFolder::new(&self.path, self.kind, token).file(key)
     }
+
+    /// Removes a damaged entry, unless it is gone already.
+    pub fn remove(&self, token: &Name, key: &TileKey) -> Result<(), TierError> {
+        let path = self.file_of(token, key);
+        unless_missing(fs::remove_file(&path))
+            .map_err(|error| TierError::system(&path, "removed, though it is damaged", &error))?;
+        Ok(())
+    }
 }
 
 impl Backend for Directory {
@@ -98,10 +106,8 @@ impl Backend for Directory {
                 Ok(Some(png))
             }
             Err(problem) => {
-                // The file is removed, so that the tile is rendered again.
-                unless_missing(fs::remove_file(&path)).map_err(|error| {
-                    TierError::system(&path, "removed, though it is damaged", &error)
-                })?;
+                // So that the tile is rendered again.
+                self.remove(token, key)?;
                 let place = path.display().to_string();
                 Err(TierError::corrupt(place, problem, Ok(())))
             }

@@ -109,15 +109,14 @@ impl Object {
     }
 
     /// Drops the bytes of a stored chunk that could not be decoded, also from the cache on a disk.
-    /// They are fetched again the next time that they are wanted.
-    pub fn forget(self: &Arc<Self>, range: &Range<u64>) {
-        self.shared().stored.discard(&(self.number, range.clone()));
-        let object = Arc::clone(self);
-        let range = range.clone();
-        // An entry of another length than the range's counts as missing.
-        let emptying = async move { write_to_cache(&object, &range, &Bytes::new()) };
-        if let Err(error) = self.shared().threads.spawn(emptying) {
-            self.shared().note_cache_problem(&error.to_string());
+    /// They are fetched again the next time that they are wanted. May block.
+    pub fn forget(&self, range: &Range<u64>) {
+        let shared = self.shared();
+        shared.stored.discard(&(self.number, range.clone()));
+        if let Some(cache) = shared.chunk_cache.get()
+            && let Err(problem) = cache.remove(self.address().name(), &key(self, range))
+        {
+            shared.note_cache_problem(&problem);
         }
     }
 }
@@ -297,6 +296,10 @@ mod tests {
             self.0.send(()).unwrap();
             self.1.lock().recv().map_err(|error| error.to_string())
         }
+
+        fn remove(&self, _: &str, _: &TileKey) -> Result<(), String> {
+            Ok(())
+        }
     }
 
     /// An object of zeros with a cache; at most `room` bytes may wait to be written to it.
@@ -308,7 +311,7 @@ mod tests {
         Object::open(source).await.unwrap()
     }
 
-    /// A disk that tells the length of each entry that is written.
+    /// A disk that tells the length of each entry that is written, and 0 for one that is removed.
     struct Entries(Sender<usize>, Mutex<BTreeMap<String, Bytes>>);
 
     impl ChunkCache for Entries {
@@ -319,6 +322,11 @@ mod tests {
         fn put(&self, _: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
             self.1.lock().insert(key.to_string(), bytes.clone());
             self.0.send(bytes.len()).map_err(|error| error.to_string())
+        }
+
+        fn remove(&self, _: &str, key: &TileKey) -> Result<(), String> {
+            assert!(self.1.lock().remove(&key.to_string()).is_some());
+            self.0.send(0).map_err(|error| error.to_string())
         }
     }
 

@@ -29,6 +29,9 @@ pub trait ChunkCache: Send + Sync {
 
     /// Keeps the bytes of a key.
     fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String>;
+
+    /// Removes the bytes of a key, if there are any.
+    fn remove(&self, name: &str, key: &TileKey) -> Result<(), String>;
 }
 
 /// The context that all objects of a store share.
