@@ -553,6 +553,24 @@ fn bytes_that_a_server_garbles_are_an_error_of_that_request_only() {
 }
 
 #[test]
+fn bytes_that_a_server_garbles_do_not_stay_on_the_disk() {
+    let remote = Remote::with_scattered_planes();
+    let disk = [
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        "cache.blocks=10 MiB",
+    ];
+    let server = remote.serve(&["planes.h5"], &[&disk[..], &PLAIN].concat());
+    server.allow_error("a tile could not be rendered");
+    remote.objects.fail("planes.h5", Fault::Stutter, 1);
+    assert_eq!(server.get(&tile(2)).status, 500);
+    wait_until("it is read again", || shows(&server, 1, 2));
+    // The entry was removed, not taken for a damaged one.
+    assert_eq!(server.count("voltile_store_block_errors_total"), 0);
+}
+
+#[test]
 #[ignore = "slow: waits for the time limits of stores"]
 fn lengths_that_no_object_can_have_are_refused() {
     for total in [u64::MAX, 1 << 63, 0, 10] {
